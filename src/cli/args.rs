@@ -1,0 +1,249 @@
+//! The command line's grammar, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::output::Format;
+use crate::plan;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a statement failed, a result holds errors of rows, or a test differs
+  2    the command line is wrong
+  130  stopped by Ctrl-C
+
+Examples:
+  weir run queries/dau.sql
+  weir explain queries/dau.sql
+  weir shell
+  weir test tests/scripts
+
+`weir help COMMAND` has more on each.";
+
+const RUN_EXAMPLES: &str = "\
+The script stops at the first statement that fails. When all bounded input has been read the command ends; with
+unbounded input it goes on until Ctrl-C. Relative paths in the script's tables start from the script's folder.
+
+Examples:
+  weir run queries/dau.sql
+  weir run queries/dau.sql --workers 2 --format json > dau.jsonl
+  weir run clicks.sql --set clock=event --set tick='1 s'
+  echo 'SELECT 1 + 1 AS two;' | weir run -";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Runs the script's definitions and prints the plan of every view, INSERT and query in it. No input is read.
+
+Examples:
+  weir explain queries/join.sql
+  weir explain queries/join.sql --format mermaid > join.md";
+
+const SHELL_EXAMPLES: &str = "\
+A statement ends with ';' and may take several lines; \\? lists the shell's own commands. With a pipe on standard
+input there are no prompts; a statement that fails is reported, the rest still runs, and the exit code is 1.
+
+Examples:
+  weir shell
+  weir shell --workers 2
+  cat definitions.sql queries.sql | weir shell --format csv";
+
+const TEST_EXAMPLES: &str = "\
+Each file gets an engine of its own. A query whose rows differ is shown with both, and the file goes on; a statement
+that should have worked and failed ends its file. Of a folder, every .slt file in it runs. What a print sink
+writes goes to standard error.
+
+Examples:
+  weir test tests/scripts
+  weir test views.slt ttl.slt --workers 2";
+
+/// SQL views kept up to date while their inputs change.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a script: results on standard output, progress and a summary on standard error
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Print the plans of a script's views and queries without reading any input
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Type statements and see what they do
+    #[command(after_help = SHELL_EXAMPLES)]
+    Shell(ShellArgs),
+    /// Run sqllogictest scripts: statements in, expected rows beside them
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The script; '-' reads it from standard input
+    #[arg(value_name = "F.sql")]
+    pub script: PathBuf,
+    /// A setting to begin with, as SET would; may be given several times
+    #[arg(long = "set", value_name = "K=V", value_parser = setting)]
+    pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub workers: Workers,
+    /// How rows are printed [default: table on a terminal, otherwise csv]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Neither progress nor a summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The script; '-' reads it from standard input
+    #[arg(value_name = "F.sql")]
+    pub script: PathBuf,
+    /// An indented tree, or a Markdown document with a Mermaid diagram a plan
+    #[arg(long, value_enum, default_value_t)]
+    pub format: PlanFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub workers: Workers,
+    /// How rows are printed [default: table on a terminal, otherwise csv]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Scripts, or folders of them
+    #[arg(value_name = "FILES", required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub workers: Workers,
+}
+
+/// How many threads keep the views up to date.
+#[derive(Debug, Args)]
+pub struct Workers {
+    /// Worker threads; any number gives the same results
+    #[arg(long = "workers", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    count: u16,
+}
+
+impl Workers {
+    pub fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+}
+
+/// `--format` of plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PlanFormat {
+    #[default]
+    Text,
+    Mermaid,
+}
+
+impl From<PlanFormat> for plan::Format {
+    fn from(format: PlanFormat) -> Self {
+        match format {
+            PlanFormat::Text => plan::Format::Text,
+            PlanFormat::Mermaid => plan::Format::Mermaid,
+        }
+    }
+}
+
+/// One `--set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+}
+
+impl Setting {
+    /// The statement that it stands for.
+    pub fn statement(&self) -> String {
+        format!("SET {} = '{}'", self.name, self.value.replace('\'', "''"))
+    }
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let (name, value) = text.split_once('=').ok_or("a setting is NAME=VALUE, such as clock=event")?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !name.split('.').all(is_word) {
+        return Err(format!("'{name}' is not the name of a setting: one is letters, digits, '_' and '.'"));
+    }
+    Ok(Setting { name: name.into(), value: value.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_grammar_is_free_of_contradictions() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_keep_their_order_and_everything_after_the_first_equals_sign() {
+        let Ok(Command::Run(args)) = parse("weir run f.sql --set a=1 --set x.y=p=q --workers 3") else { panic!("does not parse") };
+        let settings: Vec<(&str, &str)> = args.settings.iter().map(|s| (s.name.as_str(), s.value.as_str())).collect();
+        assert_eq!(settings, [("a", "1"), ("x.y", "p=q")]);
+        assert_eq!(args.workers.count(), 3);
+    }
+
+    #[test]
+    fn a_setting_cannot_smuggle_in_a_statement() {
+        assert_eq!(setting("tick=1 s'; DROP TABLE t").map(|s| s.statement()), Ok("SET tick = '1 s''; DROP TABLE t'".into()));
+        assert!(setting("tick; DROP TABLE t=1").is_err());
+        assert!(setting("a..b=1").is_err());
+        assert!(setting("=1").is_err());
+        assert!(setting("tick").is_err());
+    }
+
+    #[test]
+    fn rows_take_three_formats_and_plans_two() {
+        for format in ["table", "csv", "json"] {
+            assert!(parse(&format!("weir run f.sql --format {format}")).is_ok());
+        }
+        assert!(parse("weir run f.sql --format mermaid").is_err());
+        assert!(parse("weir explain f.sql --format mermaid").is_ok());
+        assert!(parse("weir explain f.sql --format csv").is_err());
+    }
+
+    #[test]
+    fn zero_workers_are_refused() {
+        assert_eq!(parse("weir run f.sql --workers 0").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::ValueValidation));
+    }
+
+    #[test]
+    fn the_script_may_come_from_standard_input() {
+        assert!(matches!(parse("weir run -"), Ok(Command::Run(args)) if args.script.as_os_str() == "-"));
+    }
+
+    #[test]
+    fn commands_of_later_issues_are_unknown() {
+        for later in ["check", "audit", "bench"] {
+            assert_eq!(parse(&format!("weir {later}")).map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
+        }
+    }
+
+    #[test]
+    fn tests_need_a_file() {
+        assert_eq!(parse("weir test").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::MissingRequiredArgument));
+    }
+}

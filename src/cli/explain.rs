@@ -1,0 +1,72 @@
+//! `weir explain`: the plans of a script, without its input.
+
+use std::io::Write;
+
+use super::Exit;
+use super::args::{ExplainArgs, PlanFormat};
+use super::output::unwritable;
+use super::progress::note;
+use super::script::Script;
+use super::stdout::Stdout;
+use super::stop::Stop;
+use crate::engine::Engine;
+use crate::error::Result;
+
+/// Prints the plans of a script: its definitions are made, nothing is read or changed. A statement that fails is
+/// reported here, with its place.
+pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
+    let script = Script::read(&args.script)?;
+    let engine = Engine::builder().base(&script.base).build()?;
+    let explained = statements(&script, &engine, args.format, stop);
+    stop.shutdown(&engine)?;
+    Ok(stop.reason().unwrap_or(explained?))
+}
+
+fn statements(script: &Script, engine: &Engine, format: PlanFormat, stop: &Stop) -> Result<Exit> {
+    let mut out = Stdout::new(stop);
+    let mut any = false;
+    for parsed in crate::sql::statements(&script.text) {
+        if stop.is_raised() {
+            break;
+        }
+        let failure = match parsed {
+            Err(error) => script.unparsed(error),
+            Ok(parsed) => match engine.explain(&parsed.text, format.into()) {
+                Ok(plans) => {
+                    for plan in plans {
+                        let text = section(&format!("{} ({}:{})", plan.of, script.name, parsed.line), &plan.plan, format);
+                        let gap = if any { "\n" } else { "" };
+                        out.write_all(format!("{gap}{text}").as_bytes()).map_err(|error| unwritable(&error))?;
+                        any = true;
+                    }
+                    continue;
+                }
+                Err(error) => script.failed(&parsed, &error),
+            },
+        };
+        note(format_args!("error: {failure}"));
+        return Ok(Exit::Failed);
+    }
+    out.flush().map_err(|error| unwritable(&error))?;
+    Ok(Exit::Ok)
+}
+
+/// A plan under its title: as a SQL comment above a tree, or as a chapter of a Markdown document.
+fn section(title: &str, plan: &str, format: PlanFormat) -> String {
+    let plan = plan.trim_end();
+    match format {
+        PlanFormat::Text => format!("-- {title}\n{plan}\n"),
+        PlanFormat::Mermaid => format!("### {title}\n\n```mermaid\n{plan}\n```\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagram_is_fenced_for_markdown() {
+        let text = section("view v (q.sql:1)", "flowchart TD\n  a --> b\n", PlanFormat::Mermaid);
+        assert_eq!(text, "### view v (q.sql:1)\n\n```mermaid\nflowchart TD\n  a --> b\n```\n");
+    }
+}

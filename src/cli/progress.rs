@@ -1,0 +1,135 @@
+//! What a run is doing, while it does it, and what it came to: on standard error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+
+use super::stop::spawn;
+use crate::engine::{Engine, Stats};
+
+/// How often the progress line is brought up to date.
+const REFRESH: Duration = Duration::from_millis(150);
+
+/// A progress line on a terminal, and the summary that replaces it. Off a terminal only the summary is written.
+pub struct Progress {
+    started: Instant,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    watcher: Option<Watcher>,
+}
+
+struct Watcher {
+    ending: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Progress {
+    /// Starts the clock, and makes the line where a person would see it.
+    pub fn start(quiet: bool) -> Self {
+        let bar = (!quiet && io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar
+        });
+        Progress { started: Instant::now(), bar, quiet, watcher: None }
+    }
+
+    /// The line, for those who write around it.
+    pub fn bar(&self) -> Option<ProgressBar> {
+        self.bar.clone()
+    }
+
+    /// For what has to be said while the line is there.
+    pub fn notes(&self) -> Notes {
+        Notes(self.bar())
+    }
+
+    /// Keeps the line up to date with an engine's figures until [`Progress::finish`].
+    pub fn watch(&mut self, engine: &Engine) {
+        let Some(bar) = self.bar() else { return };
+        let (engine, started, ending) = (engine.clone(), self.started, Arc::new(AtomicBool::new(false)));
+        let ended = ending.clone();
+        let watch = move || {
+            while !ended.load(Ordering::Relaxed) {
+                bar.set_message(describe(&engine.stats(), started.elapsed()));
+                bar.tick();
+                thread::park_timeout(REFRESH);
+            }
+        };
+        // A run without a progress line is still a run.
+        self.watcher = spawn("progress", watch).ok().map(|thread| Watcher { ending, thread });
+    }
+
+    /// Takes the line away and writes the summary; `stats` are the engine's last.
+    pub fn finish(self, stats: Option<&Stats>) {
+        if let Some(Watcher { ending, thread }) = self.watcher {
+            ending.store(true, Ordering::Relaxed);
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+        if let Some(stats) = stats.filter(|_| !self.quiet) {
+            note(describe(stats, self.started.elapsed()));
+        }
+    }
+}
+
+/// Writes messages to standard error, around the progress line.
+pub struct Notes(Option<ProgressBar>);
+
+impl Notes {
+    pub fn say(&self, message: impl Display) {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| note(message)),
+            None => note(message),
+        }
+    }
+}
+
+/// Writes a line to standard error. Where nobody reads that, there is nobody to tell.
+pub fn note(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// An engine's figures in one line.
+fn describe(stats: &Stats, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { (stats.rows_in as f64 / seconds) as u64 } else { 0 };
+    let mut line = format!(
+        "{} rows in, {} rows out, {} rows/s; state {} rows, {}; {seconds:.2} s",
+        HumanCount(stats.rows_in),
+        HumanCount(stats.rows_out),
+        HumanCount(rate),
+        HumanCount(stats.state_rows),
+        HumanBytes(stats.state_bytes),
+    );
+    if stats.skipped > 0 {
+        line.push_str(&format!("; {} undecodable rows skipped", HumanCount(stats.skipped)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_rows_in_over_seconds() {
+        let stats = Stats { rows_in: 3_000, rows_out: 20, state_rows: 1_500, state_bytes: 2_048, ..Stats::default() };
+        let line = describe(&stats, Duration::from_millis(1_500));
+        assert_eq!(line, "3,000 rows in, 20 rows out, 2,000 rows/s; state 1,500 rows, 2.00 KiB; 1.50 s");
+    }
+
+    #[test]
+    fn skipped_rows_are_told_only_when_there_are_some() {
+        let line = describe(&Stats { skipped: 2, ..Stats::default() }, Duration::ZERO);
+        assert!(line.ends_with("; 0.00 s; 2 undecodable rows skipped"), "{line}");
+    }
+}

@@ -1,0 +1,112 @@
+//! `weir run`: a script from its first statement to the end of its input.
+
+use super::Exit;
+use super::args::{RunArgs, Setting};
+use super::output::{Format, Results};
+use super::progress::{Notes, Progress};
+use super::script::{Said, Script, execute};
+use super::stdout::{self, Stdout};
+use super::stop::{POLL, Stop};
+use super::streams::Streams;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// Runs a script. A statement that fails is reported here, with its place; other errors are the caller's to report.
+pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
+    let script = Script::read(&args.script)?;
+    let mut progress = Progress::start(args.quiet);
+    let out = Stdout::new(stop).around(progress.bar());
+    let engine = Engine::builder().workers(args.workers.count()).base(&script.base).output(Box::new(out.clone())).build()?;
+    progress.watch(&engine);
+
+    let results = Results::new(out, Format::or_default(args.format, stdout::is_terminal()));
+    let notes = progress.notes();
+    let mut run = Run { engine: engine.clone(), script, results, streams: Streams::default(), notes, stop: stop.clone() };
+    // The state is gone once the engine has shut down: its figures are taken by the run, just before.
+    let (figures, last) = std::sync::mpsc::channel();
+    let result = stop.supervise(&engine, move || {
+        let result = run.everything(&args.settings);
+        let _ = figures.send(run.engine.stats());
+        result
+    });
+    let unread = stop.reason() == Some(Exit::Ok);
+    let stats = last.try_recv().unwrap_or_else(|_| engine.stats());
+    progress.finish((!unread).then_some(&stats));
+    result
+}
+
+/// A script on its way.
+struct Run {
+    engine: Engine,
+    script: Script,
+    results: Results<Stdout>,
+    streams: Streams,
+    notes: Notes,
+    stop: Stop,
+}
+
+impl Run {
+    /// Runs everything, and writes what the subscriptions still have to say, whatever came of it.
+    fn everything(&mut self, settings: &[Setting]) -> Result<Exit> {
+        let result = self.script_and_input(settings);
+        let streamed = self.streams.end();
+        result.and_then(|exit| streamed.map(|()| exit))
+    }
+
+    /// Runs the statements, reads the bounded input to its end and waits out the unbounded.
+    fn script_and_input(&mut self, settings: &[Setting]) -> Result<Exit> {
+        for setting in settings {
+            self.engine.execute(&setting.statement()).map_err(|error| Error::Invalid(format!("--set {}: {error}", setting.name)))?;
+        }
+        if self.statements() { self.input() } else { Ok(Exit::Failed) }
+    }
+
+    /// Whether all statements went well; reports the first that does not, and stops there.
+    fn statements(&mut self) -> bool {
+        for parsed in crate::sql::statements(&self.script.text) {
+            if self.stop.is_raised() {
+                break;
+            }
+            let failure = match parsed {
+                Err(error) => self.script.unparsed(error),
+                Ok(parsed) => {
+                    let result = execute(&self.engine, &parsed, &mut self.results).and_then(|said| match said {
+                        Said::Changes(changes) => self.streams.start(changes, self.results.stream()),
+                        // What was done without rows is nobody's result.
+                        Said::Nothing | Said::Tag(_) => Ok(()),
+                    });
+                    match result {
+                        Ok(()) => continue,
+                        Err(error) => self.script.failed(&parsed, &error),
+                    }
+                }
+            };
+            if !self.stop.is_raised() {
+                self.notes.say(format_args!("error: {failure}"));
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Waits until there is nothing left to read. Errors of rows are told as soon as the bounded input is read, but
+    /// while more may come they may still go away, so they do not end the run.
+    fn input(&self) -> Result<Exit> {
+        match self.engine.finish() {
+            Err(Error::Data(message)) if self.engine.stats().unbounded => self.notes.say(format_args!("warning: {message}")),
+            result => result?,
+        }
+        if !self.engine.stats().unbounded {
+            return Ok(Exit::Ok);
+        }
+        while self.engine.stats().unbounded {
+            if let Some(reason) = self.stop.reason() {
+                return Ok(reason);
+            }
+            std::thread::sleep(POLL);
+        }
+        // An unbounded job ends before Ctrl-C only when it fails; the engine knows why.
+        self.engine.finish()?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,208 @@
+//! Where rows come from and where changes go: sources, sinks and the formats between.
+//!
+//! A [`Source`] is read on a thread of its own and hands over Arrow batches of a table's *declared physical* columns
+//! (computed columns are the engine's). A [`Sink`] takes the changes of one step at a time, in the order in which
+//! they are to be published. Neither knows what a dataflow is.
+//!
+//! Both are made from a [`TableSpec`], which checks every option: an unknown or misspelt one is an error that names
+//! the options there are.
+
+mod datagen;
+mod file;
+mod format;
+mod nexmark;
+mod options;
+mod pace;
+mod print;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::error::{Error, Result};
+use options::Options;
+pub use options::{CONNECTORS, Connector, FORMATS, Format, OptionInfo, reference};
+
+/// A table's connector side: what CREATE TABLE ... WITH (...) said.
+#[derive(Debug, Clone)]
+pub struct TableSpec {
+    /// The table's name, for messages.
+    pub name: String,
+    /// Its physical columns, in order: without computed ones.
+    pub schema: SchemaRef,
+    /// Positions of the PRIMARY KEY's columns in `schema`; empty without one.
+    pub primary_key: Vec<usize>,
+    /// The WITH options, as written, in order.
+    pub options: Vec<(String, String)>,
+    /// The folder that relative paths start from.
+    pub base: std::path::PathBuf,
+}
+
+/// Rows on their way in.
+#[derive(Debug, Clone)]
+pub struct SourceBatch {
+    /// The rows, with the schema of the [`TableSpec`].
+    pub rows: RecordBatch,
+    /// What each row does; None where every row is an insert.
+    pub ops: Option<Vec<Op>>,
+    /// Input that could not be decoded, each with file, line and column. Empty under `'on_error' = 'skip'`: see
+    /// [`Source::skipped`].
+    pub errors: Vec<String>,
+}
+
+/// What a row on its way in does to its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// The row is there now; with a primary key it replaces the row of that key.
+    Upsert,
+    /// The row is there no longer; with a primary key, whichever row has that key.
+    Delete,
+}
+
+/// What asking a source gives.
+#[derive(Debug)]
+pub enum Read {
+    /// Some rows.
+    Batch(SourceBatch),
+    /// Nothing now, perhaps later.
+    Idle,
+    /// Nothing ever again.
+    End,
+}
+
+/// Something that rows are read from, once, from its beginning to its end.
+pub trait Source: Send {
+    /// The next rows; returns within about 100 milliseconds. An error ends the source.
+    fn read(&mut self) -> Result<Read>;
+
+    /// Whether it ends by itself.
+    fn is_bounded(&self) -> bool;
+
+    /// What `'on_error' = 'skip'` has left out so far.
+    fn skipped(&self) -> Skipped {
+        Skipped::default()
+    }
+}
+
+/// Input that could not be decoded and was left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many rows.
+    pub rows: u64,
+    /// Why, for the first few of them, each with file, line and column.
+    pub first: Vec<String>,
+}
+
+/// How a changelog row changes what its reader holds. Prints as `+I`, `-U`, `+U`, `-D`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowKind {
+    Insert,
+    UpdateBefore,
+    UpdateAfter,
+    Delete,
+}
+
+/// The changes of one step, in the order in which they are published.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// The instant of the step, milliseconds since the epoch.
+    pub at: i64,
+    pub rows: RecordBatch,
+    /// One a row.
+    pub kinds: Vec<RowKind>,
+}
+
+/// Something that changes are written to.
+pub trait Sink: Send {
+    /// Writes the changes of one step.
+    fn write(&mut self, changes: &Changes) -> Result<()>;
+
+    /// Makes what was written visible to others.
+    fn flush(&mut self) -> Result<()>;
+}
+
+/// Where print sinks write.
+pub type Output = Arc<Mutex<dyn Write + Send>>;
+
+/// What a table with a connector can be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Rows can be read from it.
+    pub source: bool,
+    /// Changes can be written to it, by [`open_sink`] unless it is a `changelog_table`.
+    pub sink: bool,
+    /// It keeps changes in memory, which is the engine's work.
+    pub changelog_table: bool,
+    /// As a source it ends by itself.
+    pub bounded: bool,
+}
+
+/// Checks the connector, the format, every option and every column's type, and touches no file: what CREATE TABLE does.
+pub fn check(spec: &TableSpec) -> Result<Kind> {
+    let options = Options::new(spec)?;
+    let source = Kind { source: true, sink: false, changelog_table: false, bounded: true };
+    let sink = Kind { source: false, sink: true, changelog_table: false, bounded: false };
+    Ok(match options.connector.name {
+        "file" => Kind { sink: true, bounded: !file::check(&options)?, ..source },
+        "stdin" => {
+            format::check(&options)?;
+            source
+        }
+        "datagen" => Kind { bounded: datagen::Datagen::new(&options)?.is_bounded(), ..source },
+        "nexmark" => Kind { bounded: nexmark::Nexmark::new(&options)?.is_bounded(), ..source },
+        "changelog" => Kind { changelog_table: true, ..sink },
+        _ => sink,
+    })
+}
+
+/// Opens a table for reading. A missing file is an error that names its path.
+pub fn open_source(spec: &TableSpec) -> Result<Box<dyn Source>> {
+    check(spec)?;
+    let options = Options::new(spec)?;
+    Ok(match options.connector.name {
+        "file" => Box::new(file::open_files(&options)?),
+        "stdin" => Box::new(file::open_stdin(&options)?),
+        "datagen" => Box::new(datagen::Datagen::new(&options)?),
+        "nexmark" => Box::new(nexmark::Nexmark::new(&options)?),
+        name => return Err(Error::invalid(format!("table '{}' cannot be read: '{name}' only takes changes", spec.name))),
+    })
+}
+
+/// Opens a table for writing: a file is truncated; `out` is where a print sink writes.
+pub fn open_sink(spec: &TableSpec, out: Output) -> Result<Box<dyn Sink>> {
+    check(spec)?;
+    let options = Options::new(spec)?;
+    Ok(match options.connector.name {
+        "file" => Box::new(file::FileSink::create(&options)?),
+        "print" => Box::new(print::Print::new(&options, out)),
+        "blackhole" => Box::new(print::Blackhole),
+        "changelog" => {
+            let message =
+                format!("table '{}' has the connector 'changelog', which the engine keeps in memory: there is no sink to open", spec.name);
+            return Err(Error::Invalid(message));
+        }
+        name => return Err(Error::invalid(format!("table '{}' cannot be written to: '{name}' only gives rows", spec.name))),
+    })
+}
+
+impl RowKind {
+    /// `+I`, `-U`, `+U`, `-D`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RowKind::Insert => "+I",
+            RowKind::UpdateBefore => "-U",
+            RowKind::UpdateAfter => "+U",
+            RowKind::Delete => "-D",
+        }
+    }
+}
+
+impl std::fmt::Display for RowKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,35 @@
+//! From plans to timely dataflows. Knows no SQL text and no catalog.
+//!
+//! - [`render`] walks a plan and calls one function a node; it finds arrangements that are there already.
+//! - [`arrange`] makes arrangements and reads them.
+//! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `threshold` and
+//!   `upsert` the stateful ones.
+//! - [`sink`] is where changes leave a dataflow.
+//!
+//! # Errors
+//!
+//! Every collection is a pair: rows, and a set of *error sources* (operators on which a row can fail). An error source
+//! is arranged, by message, where the failure happens; whoever reads a collection reads the errors of all sources
+//! under it.
+//!
+//! ```text
+//!   rows ──▶ Linear ──rows──▶ Join ──rows──▶ sink      the sink publishes nothing while
+//!              └─errors─▶ arranged by message ──────▶ (its error sources hold a message)
+//! ```
+//!
+//! So an error travels around the operators that come after it, and goes when the row that caused it is retracted.
+
+pub mod accumulate;
+pub mod arrange;
+pub mod columnar;
+mod groups;
+mod guard;
+mod join;
+mod reduce;
+pub mod registry;
+pub mod render;
+pub mod sink;
+mod threshold;
+mod topk;
+mod upsert;
+mod window;

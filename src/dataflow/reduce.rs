@@ -1,0 +1,270 @@
+//! Aggregates: one row a group, from one arrangement or several with the same key.
+//!
+//! Each *part* reads its own arrangement: sums out of the difference, the first row of a group, or the whole group.
+//! The operator finds the keys that any part's batch changes and the moments at which it does, asks every part for its
+//! value before and after each, finishes the values column-wise, and emits the rows that differ. There is no output
+//! trace: the old answer is read from the same arrangements as the new one.
+
+mod finish;
+mod parts;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Schema;
+use differential_dataflow::operators::arrange::Arranged;
+use differential_dataflow::trace::implementations::BatchContainer;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder as Builder;
+use timely::dataflow::{Scope, Stream};
+use timely::progress::frontier::MutableAntichain;
+
+use super::arrange::{Held, Output as Port};
+use crate::error::{Error, Result};
+use crate::plan::{Node, PartKind, Plan};
+use crate::row::spine::{RowTrace, SumTrace};
+use crate::row::{ByteRows, Codec, Time, Updates, UpdatesBuilder, key_hash};
+use parts::{FirstPart, GeneralPart, SumsPart};
+
+/// An arrangement that a part of a reduction reads.
+#[derive(Clone)]
+pub enum Kept<'s> {
+    Rows(Arranged<'s, RowTrace>),
+    Sums(Arranged<'s, SumTrace>),
+}
+
+/// A part of a reduction at work. States are asked for key by key; each [`PartReader::load`] appends one state for the
+/// group before its first moment and one for after each moment.
+trait PartReader {
+    /// Takes what has come.
+    fn receive(&mut self, held: &mut Held);
+    /// Adds the keys that have changed before `frontier`, each with the moment at which it did.
+    fn changed(&self, frontier: Option<Time>, into: &mut Changed);
+    /// Opens a cursor; keys are asked for in ascending order until it is closed.
+    fn open(&mut self);
+    /// Appends the states of a group; says of each whether the group has rows.
+    fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
+    /// The `value`th value of every state since the part was opened.
+    fn values(&mut self) -> Result<finish::Values>;
+    /// Everything before `frontier` has been worked off.
+    fn close(&mut self, frontier: Option<Time>);
+    /// Whether something is left for later.
+    fn is_pending(&self) -> bool;
+}
+
+/// Keys with the moments at which they change.
+#[derive(Default)]
+struct Changed {
+    keys: ByteRows,
+    times: Vec<Time>,
+}
+
+impl Changed {
+    fn push(&mut self, key: &[u8], time: Time) {
+        self.keys.push(key);
+        self.times.push(time);
+    }
+
+    /// Positions in order of key, then time.
+    fn sorted(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.times.len()).collect();
+        let entry = |index: usize| (self.keys.index(index), self.times[index]);
+        order.sort_by(|a, b| entry(*a).cmp(&entry(*b)));
+        order
+    }
+}
+
+/// Renders a [`Node::Reduce`]; gives rows and errors.
+pub fn reduce<'s>(
+    scope: Scope<'s, Time>,
+    plan: &Plan,
+    inputs: Vec<Kept<'s>>,
+    as_of: Time,
+) -> Result<(Stream<'s, Time, Updates>, Stream<'s, Time, Updates>)> {
+    let Node::Reduce { parts, outputs, always } = plan.node() else {
+        return Err(Error::invalid("only a Reduce can be rendered as one"));
+    };
+    let key = parts[0].input.key;
+    let codec = Codec::new(plan.row(), key)?;
+    let always = always_keys(&codec, always, key, &scope)?;
+
+    let mut builder: Builder<'s, Time> = OperatorBuilder::new("Reduce".to_owned(), scope);
+    let mut readers: Vec<Box<dyn PartReader>> = Vec::new();
+    for (part, kept) in parts.iter().zip(inputs) {
+        readers.push(match (&part.kind, kept) {
+            (PartKind::Accumulable, Kept::Sums(arranged)) => {
+                let input = builder.new_input(arranged.stream, Pipeline);
+                Box::new(SumsPart::new(&part.input, arranged.trace, as_of, input)?)
+            }
+            (PartKind::First, Kept::Rows(arranged)) => {
+                let input = builder.new_input(arranged.stream, Pipeline);
+                Box::new(FirstPart::new(&part.input, arranged.trace, as_of, input)?)
+            }
+            (PartKind::General(aggregates), Kept::Rows(arranged)) => {
+                let input = builder.new_input(arranged.stream, Pipeline);
+                Box::new(GeneralPart::new(&part.input, aggregates.clone(), arranged.trace, as_of, input)?)
+            }
+            _ => return Err(Error::invalid("a part of a Reduce reads an arrangement of another layout")),
+        });
+    }
+    let (output, rows) = builder.new_output();
+    let (error_output, errors) = builder.new_output();
+
+    let finishing = Finishing { plan: plan.clone(), outputs: outputs.clone(), codec, key };
+    let mut operator = Reduction { readers, finishing, always, as_of, begun: false };
+    builder.build(move |capabilities| {
+        let (mut output, mut error_output) = (Port::from(output), Port::from(error_output));
+        let mut initial = Some(capabilities);
+        let mut held = Held::new(2);
+        move |frontiers| {
+            let frontier = least(frontiers);
+            operator.readers.iter_mut().for_each(|reader| reader.receive(&mut held));
+            if let Some(capabilities) = initial.take() {
+                held.hold_all(capabilities);
+            }
+            let (mut rows, mut errors) = (UpdatesBuilder::default(), UpdatesBuilder::default());
+            operator.work(frontier, &mut rows, &mut errors);
+            held.send(0, rows, &mut output);
+            held.send(1, errors, &mut error_output);
+            let pending = !operator.begun || operator.readers.iter().any(|reader| reader.is_pending());
+            held.downgrade(if pending { frontier } else { None });
+        }
+    });
+    Ok((rows, errors))
+}
+
+/// The least of the inputs' frontiers; None where all are closed.
+fn least(frontiers: &[MutableAntichain<Time>]) -> Option<Time> {
+    frontiers.iter().filter_map(|frontier| frontier.frontier().first().copied()).min()
+}
+
+/// The encoded keys that have a row whether or not the group has any, those that are this worker's.
+fn always_keys(codec: &Codec, always: &[arrow::array::RecordBatch], key: usize, scope: &Scope<'_, Time>) -> Result<Vec<Vec<u8>>> {
+    let (index, peers) = (scope.worker().index() as u64, scope.worker().peers() as u64);
+    let mut keys = Vec::new();
+    for batch in always {
+        let encoded = codec.encode_keys(&batch.columns()[..key])?;
+        for row in 0..batch.num_rows() {
+            keys.push(encoded.as_ref().map_or(vec![], |rows| rows.row(row).data().to_vec()));
+        }
+    }
+    keys.retain(|key| key_hash(key) % peers == index);
+    keys.sort();
+    keys.dedup();
+    Ok(keys)
+}
+
+struct Reduction {
+    readers: Vec<Box<dyn PartReader>>,
+    finishing: Finishing,
+    always: Vec<Vec<u8>>,
+    as_of: Time,
+    begun: bool,
+}
+
+/// A run of states of one key: the state before the first moment, then one after each.
+struct Run {
+    key: Vec<u8>,
+    moments: Vec<Time>,
+    /// For each state, whether it has a row.
+    shown: Vec<bool>,
+}
+
+impl Reduction {
+    /// States that are finished at a time, so that a storm of changes does not need memory for all of them at once.
+    const ROUND: usize = 1 << 14;
+
+    fn work(&mut self, frontier: Option<Time>, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+        let mut changed = Changed::default();
+        self.readers.iter().for_each(|reader| reader.changed(frontier, &mut changed));
+        let beginning = !self.begun && frontier.is_none_or(|frontier| frontier > self.as_of);
+        if beginning {
+            // Groups that are always there come into being together with what the dataflow finds.
+            self.always.iter().for_each(|key| changed.push(key, self.as_of));
+        }
+        if !changed.times.is_empty() {
+            self.readers.iter_mut().for_each(|reader| reader.open());
+            let (mut runs, mut states) = (Vec::new(), 0);
+            let order = changed.sorted();
+            for group in order.chunk_by(|a, b| changed.keys.index(*a) == changed.keys.index(*b)) {
+                let mut moments: Vec<Time> = group.iter().map(|index| changed.times[*index]).collect();
+                moments.dedup();
+                states += moments.len() + 1;
+                runs.push(self.load(changed.keys.index(group[0]), moments));
+                if states >= Self::ROUND {
+                    self.finishing.emit(&mut self.readers, &runs, rows, errors);
+                    runs.clear();
+                    states = 0;
+                }
+            }
+            self.finishing.emit(&mut self.readers, &runs, rows, errors);
+        }
+        self.begun |= beginning;
+        self.readers.iter_mut().for_each(|reader| reader.close(frontier));
+    }
+
+    fn load(&mut self, key: &[u8], moments: Vec<Time>) -> Run {
+        let (mut shown, mut others) = (Vec::new(), Vec::new());
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            // The first part sees every row of the group; the others may be filtered.
+            reader.load(key, &moments, if index == 0 { &mut shown } else { &mut others });
+        }
+        if self.always.binary_search_by(|always| always.as_slice().cmp(key)).is_ok() {
+            shown.iter_mut().for_each(|shown| *shown = true);
+            shown[0] = self.begun;
+        }
+        Run { key: key.to_vec(), moments, shown }
+    }
+}
+
+/// From the parts' values to rows.
+struct Finishing {
+    plan: Plan,
+    outputs: Vec<crate::plan::Output>,
+    codec: Codec,
+    key: usize,
+}
+
+impl Finishing {
+    fn emit(&self, readers: &mut [Box<dyn PartReader>], runs: &[Run], rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+        let states = runs.iter().map(|run| run.shown.len()).sum();
+        let mut failed: Vec<Option<String>> = vec![None; states];
+        let encoded = self.columns(readers, states, &mut failed).and_then(|columns| self.codec.encode_values(&columns));
+        let encoded = match encoded {
+            Ok(encoded) => encoded,
+            Err(error) => {
+                failed.iter_mut().for_each(|failed| *failed = Some(error.to_string()));
+                None
+            }
+        };
+        let value = |state: usize| encoded.as_ref().map_or(&[][..], |rows| rows.row(state).data());
+        let mut state = 0;
+        for run in runs {
+            for (step, time) in run.moments.iter().enumerate() {
+                let (old, new) = (state + step, state + step + 1);
+                let same = run.shown[step] == run.shown[step + 1] && failed[old] == failed[new] && value(old) == value(new);
+                if same {
+                    continue;
+                }
+                for (index, shown, diff) in [(old, run.shown[step], -1), (new, run.shown[step + 1], 1)] {
+                    match &failed[index] {
+                        _ if !shown => {}
+                        None => rows.push(&run.key, &[value(index)], *time, diff),
+                        Some(error) => errors.push(error.as_bytes(), &[], *time, diff),
+                    }
+                }
+            }
+            state += run.shown.len();
+        }
+    }
+
+    /// One array an output, one value a state.
+    fn columns(&self, readers: &mut [Box<dyn PartReader>], states: usize, failed: &mut [Option<String>]) -> Result<Vec<ArrayRef>> {
+        let values = readers.iter_mut().map(|reader| reader.values()).collect::<Result<Vec<_>>>()?;
+        let schema: &Schema = &self.plan.row().schema();
+        self.outputs
+            .iter()
+            .enumerate()
+            .map(|(index, output)| values[output.part].finish(&output.finish, schema.field(self.key + index), states, failed))
+            .collect()
+    }
+}

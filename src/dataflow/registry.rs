@@ -1,0 +1,96 @@
+//! The traces that a worker's dataflows keep, by fingerprint: what later dataflows import.
+
+use std::collections::{BTreeSet, HashMap};
+
+use differential_dataflow::trace::TraceReader;
+use timely::progress::Antichain;
+
+use super::render::{ErrorSource, Keyed};
+use crate::plan::{Fingerprint, RelationId};
+use crate::row::Time;
+use crate::row::spine::{Memory, RowTrace, SumTrace};
+
+/// A worker's traces.
+#[derive(Default)]
+pub struct Registry {
+    pub entries: HashMap<Fingerprint, Entry>,
+    pub errors: HashMap<ErrorSource, (RowTrace, u64)>,
+    pub tables: HashMap<RelationId, Keyed>,
+}
+
+/// A trace, where its errors are, and the dataflow that maintains it.
+pub struct Entry {
+    pub trace: Trace,
+    pub errors: BTreeSet<ErrorSource>,
+    pub dataflow: u64,
+    pub label: Label,
+}
+
+/// What an arrangement is called in `weir_arrangements`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    pub view: String,
+    pub operator: String,
+    pub input: Option<String>,
+    pub key: String,
+}
+
+/// A trace of either layout.
+#[derive(Clone)]
+pub enum Trace {
+    Rows(RowTrace),
+    Sums(SumTrace),
+}
+
+impl Trace {
+    /// Lets the trace forget the difference between times that are complete: a dataflow to come starts later.
+    fn compact(&mut self) {
+        match self {
+            Trace::Rows(trace) => compact(trace),
+            Trace::Sums(trace) => compact(trace),
+        }
+    }
+
+    /// Updates and bytes that are kept.
+    pub fn size(&self) -> (usize, usize) {
+        match self {
+            Trace::Rows(trace) => size(trace, |batch| batch.updates),
+            Trace::Sums(trace) => size(trace, |batch| batch.updates),
+        }
+    }
+}
+
+fn compact<T: TraceReader<Time = Time>>(trace: &mut T) {
+    let mut upper = Antichain::new();
+    trace.read_upper(&mut upper);
+    // The one before: see `arrange`, on how traces are read. A trace that is closed is left as it is.
+    if let Some(time) = upper.elements().first().copied() {
+        trace.set_logical_compaction(Antichain::from_elem(time.saturating_sub(1)).borrow());
+        trace.set_physical_compaction(upper.borrow());
+    }
+}
+
+fn size<T: TraceReader<Batch: Memory>>(trace: &T, len: impl Fn(&T::Batch) -> usize) -> (usize, usize) {
+    let (mut updates, mut bytes) = (0, 0);
+    trace.map_spans(|span| {
+        if let Some(batch) = &span.inner {
+            updates += len(batch);
+            bytes += batch.memory();
+        }
+    });
+    (updates, bytes)
+}
+
+impl Registry {
+    /// Lets every trace compact up to what is complete.
+    pub fn compact(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.trace.compact());
+        self.errors.values_mut().for_each(|(trace, _)| compact(trace));
+    }
+
+    /// Forgets what a dataflow keeps.
+    pub fn forget(&mut self, dataflow: u64) {
+        self.entries.retain(|_, entry| entry.dataflow != dataflow);
+        self.errors.retain(|_, (_, owner)| *owner != dataflow);
+    }
+}

@@ -1,0 +1,604 @@
+//! Plans to operators.
+//!
+//! [`Renderer::collection`] and [`Renderer::arrangement`] walk a plan from its root. Whatever has the fingerprint of
+//! something that is there already (in this dataflow, or as a trace that another dataflow keeps) is taken from there,
+//! and what is below it is not rendered at all.
+
+use std::collections::{BTreeSet, HashMap};
+
+use differential_dataflow::operators::arrange::{Arranged, ShutdownButton};
+use timely::dataflow::operators::CapabilitySet;
+use timely::dataflow::operators::core::input::Handle as InputHandle;
+use timely::dataflow::operators::core::{Concatenate, Input as _, Probe};
+use timely::dataflow::operators::probe::Handle as ProbeHandle;
+use timely::dataflow::{Scope, Stream};
+
+use super::accumulate::{Accumulate, count_rows};
+use super::arrange::{arrange_rows, arrange_sums, flatten};
+use super::columnar::{ColumnBatch, Encode, Feed, columnar};
+use super::groups::per_group;
+use super::guard::guard;
+use super::reduce::{Kept, reduce};
+use super::threshold::threshold;
+use super::topk::TopK;
+use super::upsert::upsert;
+use super::window::Window;
+use super::{join, registry};
+use crate::error::{Error, Result};
+use crate::plan::{Arrangement, Column, Fingerprint, JoinKind, Layout, Node, Plan, RelationId, RowType, Step};
+use crate::row::{Codec, Time, Updates, UpdatesBuilder, null_row, prefix_len};
+use registry::{Entry, Label, Registry, Trace};
+
+/// An operator on which rows can fail.
+pub type ErrorSource = Fingerprint;
+
+/// A collection: its rows, and where its errors come from.
+#[derive(Clone)]
+pub struct Collection<'s> {
+    pub rows: Stream<'s, Time, Updates>,
+    pub errors: BTreeSet<ErrorSource>,
+}
+
+/// An arrangement in this dataflow.
+#[derive(Clone)]
+struct Arrangeds<'s> {
+    kept: Kept<'s>,
+    errors: BTreeSet<ErrorSource>,
+}
+
+/// The worker's end of a relation's input.
+pub struct RelationInput {
+    pub rows: InputHandle<Time, timely::container::CapacityContainerBuilder<Vec<ColumnBatch>>>,
+    pub errors: InputHandle<Time, UpdatesBuilder>,
+}
+
+/// A relation as the renderer knows it.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    pub id: RelationId,
+    pub name: String,
+    pub row: RowType,
+    pub primary_key: Vec<usize>,
+}
+
+/// Renders plans into one dataflow.
+pub struct Renderer<'s, 'r> {
+    scope: Scope<'s, Time>,
+    as_of: Time,
+    registry: &'r mut Registry,
+    /// Where what is arranged here is noted for others; None for a dataflow that is soon gone.
+    publish: Option<u64>,
+    view: String,
+    relations: HashMap<RelationId, Relation>,
+    pub inputs: HashMap<RelationId, RelationInput>,
+    pub imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
+    pub depends: BTreeSet<u64>,
+    pub probe: ProbeHandle<Time>,
+    columns: HashMap<RelationId, Stream<'s, Time, Vec<ColumnBatch>>>,
+    collections: HashMap<(Fingerprint, usize), Collection<'s>>,
+    arrangements: HashMap<Fingerprint, Arrangeds<'s>>,
+    errors: HashMap<ErrorSource, Stream<'s, Time, Updates>>,
+}
+
+impl<'s, 'r> Renderer<'s, 'r> {
+    pub fn new(scope: Scope<'s, Time>, as_of: Time, registry: &'r mut Registry, publish: Option<u64>, relations: Vec<Relation>) -> Self {
+        Renderer {
+            scope,
+            as_of,
+            registry,
+            publish,
+            view: String::new(),
+            relations: relations.into_iter().map(|relation| (relation.id, relation)).collect(),
+            inputs: HashMap::new(),
+            imported: Vec::new(),
+            depends: BTreeSet::new(),
+            probe: ProbeHandle::new(),
+            columns: HashMap::new(),
+            collections: HashMap::new(),
+            arrangements: HashMap::new(),
+            errors: HashMap::new(),
+        }
+    }
+
+    /// What is rendered from now on is needed first by this view or job.
+    pub fn begin_view(&mut self, name: &str) {
+        name.clone_into(&mut self.view);
+    }
+
+    /// The rows of a plan, split into a key of that many columns and the rest.
+    pub fn collection(&mut self, plan: &Plan, key: usize) -> Result<Collection<'s>> {
+        let cached = (plan.fingerprint(), key);
+        if let Some(collection) = self.collections.get(&cached) {
+            return Ok(collection.clone());
+        }
+        let whole = whole_rows(plan);
+        let (collection, natural) = if self.is_arranged(&whole) {
+            let kept = self.arrangement(&whole, "Whole rows")?;
+            (self.flat(kept)?, whole.key)
+        } else {
+            self.node(plan, key)?
+        };
+        let collection = if natural == key { collection } else { resplit(collection, plan.row(), key) };
+        self.collections.insert(cached, collection.clone());
+        Ok(collection)
+    }
+
+    /// Keeps a plan's rows, whole, so that they can be read later.
+    pub fn keep(&mut self, plan: &Plan) -> Result<BTreeSet<ErrorSource>> {
+        Ok(self.arrangement(&whole_rows(plan), "Whole rows")?.errors)
+    }
+
+    /// The stream of all errors of these sources.
+    pub fn errors(&mut self, sources: &BTreeSet<ErrorSource>) -> Result<Stream<'s, Time, Updates>> {
+        let streams = sources.iter().map(|source| self.error_stream(*source)).collect::<Result<Vec<_>>>()?;
+        let nothing = timely::dataflow::operators::generic::operator::empty(self.scope);
+        Ok(self.scope.concatenate(streams.into_iter().chain([nothing])))
+    }
+
+    fn error_stream(&mut self, source: ErrorSource) -> Result<Stream<'s, Time, Updates>> {
+        if let Some(stream) = self.errors.get(&source) {
+            return Ok(stream.clone());
+        }
+        let Some((trace, dataflow)) = self.registry.errors.get(&source) else {
+            return Err(Error::invalid("an arrangement names an error source that is gone"));
+        };
+        let (mut trace, dataflow) = (trace.clone(), *dataflow);
+        self.depends.insert(dataflow);
+        let (arranged, button) = trace.import_core(self.scope, "Import errors");
+        self.imported.push(button);
+        let stream = flatten(arranged, "Errors", self.as_of);
+        self.errors.insert(source, stream.clone());
+        Ok(stream)
+    }
+
+    /// Arranges the errors of an operator and makes them a source.
+    fn error_source(&mut self, source: ErrorSource, errors: Stream<'s, Time, Updates>) -> BTreeSet<ErrorSource> {
+        // An error's key is its message.
+        let keyed = join::map_containers(errors, |updates| updates);
+        let arranged = arrange_rows(keyed, "Arrange errors");
+        arranged.stream.clone().probe_with(&self.probe);
+        if let Some(dataflow) = self.publish {
+            self.registry.errors.insert(source, (arranged.trace.clone(), dataflow));
+        }
+        self.errors.insert(source, flatten(arranged, "Errors", self.as_of));
+        BTreeSet::from([source])
+    }
+
+    /// Renders a node; gives its rows and the key by which they are split.
+    fn node(&mut self, plan: &Plan, key: usize) -> Result<(Collection<'s>, usize)> {
+        Ok(match plan.node() {
+            Node::Get { id, name } => self.get(plan, *id, name, key)?,
+            Node::Constant { rows, diffs } => (self.constant(plan, rows, diffs, key)?, key),
+            Node::Linear { input, .. } => (self.linear(plan, input, key)?, key),
+            Node::Union { inputs } => {
+                let inputs = inputs.iter().map(|input| self.collection(input, key)).collect::<Result<Vec<_>>>()?;
+                let errors = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
+                (Collection { rows: self.scope.concatenate(inputs.into_iter().map(|input| input.rows)), errors }, key)
+            }
+            Node::Negate { input } => {
+                let input = self.collection(input, key)?;
+                (Collection { rows: join::negate(input.rows), errors: input.errors }, key)
+            }
+            Node::Join { kind, left, right } => (self.join(*kind, left, right)?, left.key),
+            Node::Reduce { parts, .. } => {
+                let inputs = parts.iter().map(|part| self.arrangement(&part.input, "Reduce")).collect::<Result<Vec<_>>>()?;
+                let mut sources: BTreeSet<_> = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
+                let kept = inputs.into_iter().map(|input| input.kept).collect();
+                let (rows, errors) = reduce(self.scope, plan, kept, self.as_of)?;
+                sources.extend(self.error_source(plan.fingerprint(), errors));
+                (Collection { rows, errors: sources }, parts[0].input.key)
+            }
+            Node::TopK { input, offset, limit, rank, expose } => {
+                let values = input.input.row().columns[input.key..].to_vec();
+                let logic = TopK { offset: *offset, limit: *limit, rank: *rank, expose: *expose, values };
+                let arranged = self.arranged_rows(input, "TopK")?;
+                let (rows, errors) = per_group(arranged.0, "TopK", self.as_of, logic);
+                let mut sources = arranged.1;
+                if *rank != crate::plan::Rank::RowNumber {
+                    sources.extend(self.error_source(plan.fingerprint(), errors));
+                }
+                (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Window { input, functions } => {
+                let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
+                let logic = Window {
+                    functions: functions.clone(),
+                    rows: Codec::new(input.input.row(), input.key)?,
+                    outputs: Codec::new(&outputs, 0)?,
+                };
+                let arranged = self.arranged_rows(input, "Window")?;
+                let (rows, errors) = per_group(arranged.0, "Window", self.as_of, logic);
+                let mut sources = arranged.1;
+                sources.extend(self.error_source(plan.fingerprint(), errors));
+                (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Threshold { input, kind } => {
+                let arranged = self.arrangement(input, "Threshold")?;
+                let Kept::Sums(sums) = arranged.kept else {
+                    return Err(Error::invalid("a Threshold reads an arrangement of sums"));
+                };
+                (Collection { rows: threshold(sums, "Threshold", self.as_of, *kind), errors: arranged.errors }, input.key)
+            }
+        })
+    }
+
+    fn linear(&mut self, plan: &Plan, input: &Plan, key: usize) -> Result<Collection<'s>> {
+        let (feed, mut errors) = self.feed(input)?;
+        let encode = Encode { codec: Codec::new(plan.row(), key)?, made: vec![] };
+        let (rows, failed) = columnar(feed, Some(plan.clone()), "Linear", encode);
+        if can_fail(plan) {
+            errors.extend(self.error_source(plan.fingerprint(), failed));
+        }
+        Ok(Collection { rows, errors })
+    }
+
+    /// A plan's rows for a linear operator: as columns where they come from a source as such.
+    fn feed(&mut self, plan: &Plan) -> Result<(Feed<'s>, BTreeSet<ErrorSource>)> {
+        if let Node::Get { id, .. } = plan.node()
+            && self.relations.get(id).is_some_and(|relation| relation.primary_key.is_empty())
+            && !self.registry.tables.contains_key(id)
+            && !self.is_arranged(&whole_rows(plan))
+        {
+            let (columns, errors) = self.source(plan, *id)?;
+            return Ok((Feed::Columns(columns), errors));
+        }
+        let input = self.collection(plan, 0)?;
+        Ok((Feed::Rows(input.rows, Codec::new(plan.row(), 0)?), input.errors))
+    }
+
+    fn get(&mut self, plan: &Plan, id: RelationId, name: &str, key: usize) -> Result<(Collection<'s>, usize)> {
+        if let Some(table) = self.registry.tables.get(&id).cloned() {
+            return self.keyed_relation(plan, &table);
+        }
+        let relation = self.relations.get(&id).cloned();
+        let relation = relation.ok_or_else(|| Error::invalid(format!("the plan gets '{name}', which is not among its inputs")))?;
+        if relation.primary_key.is_empty() {
+            let (columns, errors) = self.source(plan, id)?;
+            let encode = Encode { codec: Codec::new(plan.row(), key)?, made: vec![] };
+            let (rows, _) = columnar(Feed::Columns(columns), None, "Encode", encode);
+            return Ok((Collection { rows, errors }, key));
+        }
+        let keyed = keyed_plan(plan, &relation.primary_key);
+        self.keyed_relation(plan, &keyed)
+    }
+
+    /// The rows, in declared order, of a relation that is arranged with its key in front.
+    fn keyed_relation(&mut self, plan: &Plan, keyed: &Keyed) -> Result<(Collection<'s>, usize)> {
+        let arranged = self.arrangement(&keyed.arrangement, "Get")?;
+        let flat = self.flat(arranged)?;
+        match &keyed.restore {
+            None => Ok((flat, keyed.arrangement.key)),
+            Some(restore) => {
+                let feed = Feed::Rows(flat.rows, Codec::new(keyed.arrangement.input.row(), 0)?);
+                let encode = Encode { codec: Codec::new(plan.row(), 0)?, made: vec![] };
+                let (rows, _) = columnar(feed, Some(restore.clone()), "Restore", encode);
+                Ok((Collection { rows, errors: flat.errors }, 0))
+            }
+        }
+    }
+
+    /// A source's rows as they come, and its errors.
+    fn source(&mut self, plan: &Plan, id: RelationId) -> Result<(Stream<'s, Time, Vec<ColumnBatch>>, BTreeSet<ErrorSource>)> {
+        let source = plan.fingerprint();
+        if let Some(columns) = self.columns.get(&id) {
+            return Ok((columns.clone(), BTreeSet::from([source])));
+        }
+        let (rows, columns) = self.scope.new_input::<Vec<ColumnBatch>>();
+        let (errors, error_stream) = self.scope.new_input_with_builder::<UpdatesBuilder>();
+        self.inputs.insert(id, RelationInput { rows, errors });
+        self.columns.insert(id, columns.clone());
+        let errors = self.error_source(source, error_stream);
+        Ok((columns, errors))
+    }
+
+    fn constant(&mut self, plan: &Plan, rows: &arrow::array::RecordBatch, diffs: &[i64], key: usize) -> Result<Collection<'s>> {
+        let mut made = Vec::new();
+        if self.scope.worker().index() == 0 {
+            Codec::new(plan.row(), key)?.encode(rows, |row| (self.as_of, diffs[row]), |updates| made.push(updates))?;
+        }
+        let rows = timely::dataflow::operators::generic::operator::source(self.scope, "Constant", move |capability, _| {
+            let mut capability = Some(capability);
+            move |output: &mut timely::dataflow::operators::generic::OutputBuilderSession<
+                '_,
+                Time,
+                timely::container::NoopBuilder<Updates>,
+            >| {
+                if let Some(capability) = capability.take() {
+                    let mut session = output.session_with_builder(&capability);
+                    made.iter_mut().for_each(|updates| session.give_container(updates));
+                }
+            }
+        });
+        Ok(Collection { rows, errors: BTreeSet::new() })
+    }
+
+    fn join(&mut self, kind: JoinKind, left: &Arrangement, right: &Arrangement) -> Result<Collection<'s>> {
+        let (l, left_errors) = self.arranged_rows(left, "Join")?;
+        let (r, right_errors) = self.arranged_rows(right, "Join")?;
+        let errors = left_errors.union(&right_errors).copied().collect();
+        let as_of = self.as_of;
+        let nulls = |side: &Arrangement| null_row(&side.input.row().columns[side.key..]);
+        let rows = match kind {
+            JoinKind::Inner => join::inner(l, r, "Join", as_of),
+            JoinKind::Semi => join::inner(l, self.keys(right, r), "Semi join", as_of),
+            JoinKind::Anti => join::anti(l, self.keys(right, r), as_of),
+            JoinKind::Left | JoinKind::Right | JoinKind::Full => {
+                let mut streams = vec![join::inner(l.clone(), r.clone(), "Join", as_of)];
+                if kind != JoinKind::Right {
+                    let keys = self.keys(right, r.clone());
+                    streams.push(join::pad(join::anti(l.clone(), keys, as_of), vec![], nulls(right)?));
+                }
+                if kind != JoinKind::Left {
+                    let keys = self.keys(left, l);
+                    streams.push(join::pad(join::anti(r, keys, as_of), nulls(left)?, vec![]));
+                }
+                self.scope.concatenate(streams)
+            }
+        };
+        Ok(Collection { rows, errors })
+    }
+
+    /// The distinct keys of a join's side, arranged; shared by all joins that ask for them.
+    fn keys(
+        &mut self,
+        side: &Arrangement,
+        arranged: Arranged<'s, crate::row::spine::RowTrace>,
+    ) -> Arranged<'s, crate::row::spine::RowTrace> {
+        let (counts_id, keys_id) = (side.fingerprint().derived("key counts"), side.fingerprint().derived("keys"));
+        if let Ok(Some(Arrangeds { kept: Kept::Rows(keys), .. })) = self.existing(keys_id) {
+            return keys;
+        }
+        let columns: Vec<Column> = side.input.row().columns[..side.key].to_vec();
+        let counts = join::key_counts(arranged, self.as_of);
+        self.note(counts_id, Kept::Sums(counts.clone()), BTreeSet::new(), self.label("Join (key counts)", side, &columns));
+        let keys = join::distinct_keys(counts, self.as_of);
+        self.note(keys_id, Kept::Rows(keys.clone()), BTreeSet::new(), self.label("Join (keys)", side, &columns));
+        keys
+    }
+
+    fn arranged_rows(
+        &mut self,
+        arrangement: &Arrangement,
+        operator: &str,
+    ) -> Result<(Arranged<'s, crate::row::spine::RowTrace>, BTreeSet<ErrorSource>)> {
+        match self.arrangement(arrangement, operator)? {
+            Arrangeds { kept: Kept::Rows(rows), errors } => Ok((rows, errors)),
+            Arrangeds { kept: Kept::Sums(_), .. } => Err(Error::invalid(format!("a {operator} reads an arrangement of rows"))),
+        }
+    }
+
+    fn flat(&mut self, arranged: Arrangeds<'s>) -> Result<Collection<'s>> {
+        match arranged.kept {
+            Kept::Rows(rows) => Ok(Collection { rows: flatten(rows, "Flatten", self.as_of), errors: arranged.errors }),
+            Kept::Sums(_) => Err(Error::invalid("sums cannot be read as rows")),
+        }
+    }
+
+    /// Whether an arrangement is there.
+    pub fn has(&self, arrangement: &Arrangement) -> bool {
+        self.is_arranged(arrangement)
+    }
+
+    /// Whether a relation is a source whose rows nothing arranges.
+    pub fn is_stream(&self, id: RelationId) -> bool {
+        self.relations.get(&id).is_some_and(|relation| relation.primary_key.is_empty())
+    }
+
+    fn is_arranged(&self, arrangement: &Arrangement) -> bool {
+        let id = arrangement.fingerprint();
+        self.arrangements.contains_key(&id) || self.registry.entries.contains_key(&id)
+    }
+
+    /// An arrangement that is there: in this dataflow, or kept by another.
+    fn existing(&mut self, id: Fingerprint) -> Result<Option<Arrangeds<'s>>> {
+        if let Some(arranged) = self.arrangements.get(&id) {
+            return Ok(Some(arranged.clone()));
+        }
+        let Some(entry) = self.registry.entries.get(&id) else { return Ok(None) };
+        self.depends.insert(entry.dataflow);
+        let errors = entry.errors.clone();
+        let (kept, button) = match entry.trace.clone() {
+            Trace::Rows(mut trace) => {
+                let (arranged, button) = trace.import_core(self.scope, "Import");
+                (Kept::Rows(arranged), button)
+            }
+            Trace::Sums(mut trace) => {
+                let (arranged, button) = trace.import_core(self.scope, "Import");
+                (Kept::Sums(arranged), button)
+            }
+        };
+        self.imported.push(button);
+        let arranged = Arrangeds { kept, errors };
+        self.arrangements.insert(id, arranged.clone());
+        Ok(Some(arranged))
+    }
+
+    /// An arrangement, made if it is not there.
+    fn arrangement(&mut self, arrangement: &Arrangement, operator: &str) -> Result<Arrangeds<'s>> {
+        let id = arrangement.fingerprint();
+        if let Some(arranged) = self.existing(id)? {
+            return Ok(arranged);
+        }
+        let label = self.label(operator, arrangement, &arrangement.input.row().columns[..arrangement.key]);
+        if let Some(arranged) = self.upserts(arrangement)? {
+            return Ok(self.note(id, arranged.kept, arranged.errors, label));
+        }
+        let (kept, errors) = match &arrangement.layout {
+            Layout::Rows => {
+                let input = self.collection(&arrangement.input, arrangement.key)?;
+                (Kept::Rows(arrange_rows(input.rows, "Arrange")), input.errors)
+            }
+            Layout::Sums(sums) if sums.is_empty() => {
+                let input = self.collection(&arrangement.input, arrangement.key)?;
+                // The value columns do not matter: a group is counted by its key.
+                (Kept::Sums(arrange_sums(count_rows(input.rows), "Arrange counts")), input.errors)
+            }
+            Layout::Sums(sums) => {
+                let accumulate = Accumulate::new(arrangement.input.row(), arrangement.key, sums)?;
+                // A linear operator below an aggregate need not encode what would be decoded again.
+                let (feed, mut errors, linear) = match arrangement.input.node() {
+                    Node::Linear { input, .. } if !self.is_arranged(&whole_rows(&arrangement.input)) => {
+                        let (feed, errors) = self.feed(input)?;
+                        (feed, errors, Some(arrangement.input.clone()))
+                    }
+                    _ => {
+                        let (feed, errors) = self.feed(&arrangement.input)?;
+                        (feed, errors, None)
+                    }
+                };
+                let fallible = linear.as_ref().is_some_and(can_fail);
+                let (partial, failed) = columnar(feed, linear, "Accumulate", accumulate);
+                if fallible {
+                    errors.extend(self.error_source(arrangement.input.fingerprint().derived("accumulated"), failed));
+                }
+                (Kept::Sums(arrange_sums(partial, "Arrange sums")), errors)
+            }
+        };
+        Ok(self.note(id, kept, errors, label))
+    }
+
+    /// The arrangement of a relation with a primary key by that key: made by the operator that replaces rows.
+    fn upserts(&mut self, arrangement: &Arrangement) -> Result<Option<Arrangeds<'s>>> {
+        let Some((get, id)) = relation_of(&arrangement.input) else { return Ok(None) };
+        let Some(relation) = self.relations.get(&id).cloned() else { return Ok(None) };
+        let keyed = keyed_plan(get, &relation.primary_key);
+        if relation.primary_key.is_empty() || keyed.arrangement.fingerprint() != arrangement.fingerprint() {
+            return Ok(None);
+        }
+        let (columns, errors) = self.source(get, id)?;
+        let linear = matches!(arrangement.input.node(), Node::Linear { .. }).then(|| arrangement.input.clone());
+        let encode = Encode { codec: Codec::new(arrangement.input.row(), arrangement.key)?, made: vec![] };
+        let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
+        Ok(Some(Arrangeds { kept: Kept::Rows(upsert(rows, "Upsert")), errors }))
+    }
+
+    /// Makes a table's input and arrangement, for all dataflows to come.
+    pub fn table(&mut self, relation: &Relation) -> Result<()> {
+        let get = relation.get();
+        let keyed = if relation.primary_key.is_empty() {
+            Keyed { arrangement: whole_rows(&get), restore: None }
+        } else {
+            keyed_plan(&get, &relation.primary_key)
+        };
+        self.begin_view(&relation.name);
+        let arranged = self.arrangement(&keyed.arrangement, "Get")?;
+        if let (true, Kept::Rows(rows)) = (relation.primary_key.is_empty(), arranged.kept) {
+            let id = keyed.arrangement.fingerprint();
+            let errors = guard(rows, relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
+            let sources = self.error_source(id.derived("below zero"), errors);
+            if let Some(entry) = self.registry.entries.get_mut(&id) {
+                entry.errors.extend(sources);
+            }
+        }
+        self.registry.tables.insert(relation.id, keyed);
+        Ok(())
+    }
+
+    fn label(&self, operator: &str, arrangement: &Arrangement, key: &[Column]) -> Label {
+        Label {
+            view: self.view.clone(),
+            operator: operator.to_owned(),
+            input: arrangement.name.clone(),
+            key: key.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Notes an arrangement that has been made.
+    fn note(&mut self, id: Fingerprint, kept: Kept<'s>, errors: BTreeSet<ErrorSource>, label: Label) -> Arrangeds<'s> {
+        let trace = match &kept {
+            Kept::Rows(arranged) => {
+                arranged.stream.clone().probe_with(&self.probe);
+                Trace::Rows(arranged.trace.clone())
+            }
+            Kept::Sums(arranged) => {
+                arranged.stream.clone().probe_with(&self.probe);
+                Trace::Sums(arranged.trace.clone())
+            }
+        };
+        if let Some(dataflow) = self.publish {
+            self.registry.entries.insert(id, Entry { trace, errors: errors.clone(), dataflow, label });
+        }
+        let arranged = Arrangeds { kept, errors };
+        self.arrangements.insert(id, arranged.clone());
+        arranged
+    }
+}
+
+impl Relation {
+    /// The plan that gets this relation.
+    pub fn get(&self) -> Plan {
+        Plan::new(Node::Get { id: self.id, name: self.name.clone() }, self.row.clone())
+    }
+}
+
+/// How a relation with a primary key is arranged.
+#[derive(Clone)]
+pub struct Keyed {
+    pub arrangement: Arrangement,
+    /// What puts the columns back in their declared order, if the key's are not in front.
+    pub restore: Option<Plan>,
+}
+
+/// A relation's rows by its primary key, whose columns are brought to the front.
+pub fn keyed_plan(get: &Plan, primary_key: &[usize]) -> Keyed {
+    let columns = &get.row().columns;
+    let order: Vec<usize> = primary_key.iter().copied().chain((0..columns.len()).filter(|c| !primary_key.contains(c))).collect();
+    let arranged = |input: Plan| Arrangement { input, key: primary_key.len(), layout: Layout::Rows, name: None };
+    if order.iter().enumerate().all(|(index, column)| index == *column) {
+        return Keyed { arrangement: arranged(get.clone()), restore: None };
+    }
+    let permuted = pick(get.clone(), &order);
+    let back: Vec<usize> = (0..order.len()).map(|column| order.iter().position(|c| *c == column).unwrap_or(column)).collect();
+    let restore = pick(permuted.clone(), &back);
+    Keyed { arrangement: arranged(permuted), restore: Some(restore) }
+}
+
+/// A projection that does nothing but pick columns.
+fn pick(input: Plan, order: &[usize]) -> Plan {
+    use datafusion_physical_expr::expressions::Column as ColumnExpr;
+    let columns: Vec<Column> = order.iter().map(|column| input.row().columns[*column].clone()).collect();
+    let exprs = order.iter().zip(&columns).map(|(index, column)| {
+        let expr: crate::plan::Scalar = std::sync::Arc::new(ColumnExpr::new(&column.name, *index));
+        (expr, column.clone())
+    });
+    let steps = vec![Step::Project(exprs.collect())];
+    Plan::new(Node::Linear { input, steps }, RowType::new(columns))
+}
+
+/// The relation that a plan gets, as it is or with its columns picked in another order.
+fn relation_of(plan: &Plan) -> Option<(&Plan, RelationId)> {
+    match plan.node() {
+        Node::Get { id, .. } => Some((plan, *id)),
+        Node::Linear { input, .. } => match input.node() {
+            Node::Get { id, .. } => Some((input, *id)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The arrangement of a plan by all of its columns.
+pub fn whole_rows(plan: &Plan) -> Arrangement {
+    Arrangement { input: plan.clone(), key: plan.row().len(), layout: Layout::Rows, name: None }
+}
+
+/// Whether some row can fail in a linear operator.
+fn can_fail(plan: &Plan) -> bool {
+    let Node::Linear { steps, .. } = plan.node() else { return false };
+    steps.iter().any(|step| match step {
+        Step::Filter(predicate) => crate::eval::is_fallible(predicate),
+        Step::Project(exprs) => exprs.iter().any(|(expr, _)| crate::eval::is_fallible(expr)),
+        Step::Unnest { .. } => false,
+    })
+}
+
+/// Splits rows anew, by a key of that many columns.
+fn resplit<'s>(collection: Collection<'s>, row: &RowType, key: usize) -> Collection<'s> {
+    let columns = row.columns.clone();
+    let rows = join::map_containers(collection.rows, move |mut updates| {
+        let split = updates.split_by(|row| if key == columns.len() { Ok(row.len()) } else { prefix_len(&columns, key, row) });
+        debug_assert!(split.is_ok(), "an encoded row has the columns of its type");
+        updates
+    });
+    Collection { rows, errors: collection.errors }
+}

@@ -1,0 +1,116 @@
+//! Where changes leave a dataflow: on worker 0, a step at a time, in order.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use timely::container::NoopBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::DistributorPact;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+
+use crate::row::{Diff, Time, ToFirst, Updates};
+
+/// Takes the changes of complete steps. Lives on worker 0.
+pub trait Deliver {
+    /// The changes of one step: rows as bytes, consolidated, in byte order; never none.
+    fn step(&mut self, time: Time, rows: Vec<(Vec<u8>, Diff)>);
+    /// The messages of the errors that stand, when they have changed.
+    fn errors(&mut self, errors: &BTreeMap<String, Diff>);
+    /// All steps before `frontier` have been delivered.
+    fn complete(&mut self, frontier: Option<Time>);
+}
+
+/// A receiver that can be taken away while the dataflow goes on.
+pub type Receiver = Rc<RefCell<Option<Box<dyn Deliver>>>>;
+
+/// Delivers a collection's changes. While errors stand, changes are held back; when none is left, what has come to
+/// pass meanwhile is delivered as one step. The stream that is returned carries nothing but progress: what is before
+/// its frontier has been delivered.
+pub fn deliver<'s>(
+    rows: Stream<'s, Time, Updates>,
+    errors: Stream<'s, Time, Updates>,
+    as_of: Time,
+    receiver: Receiver,
+) -> Stream<'s, Time, Updates> {
+    let mut builder = OperatorBuilder::new("Sink".to_owned(), rows.scope());
+    let to_first = || DistributorPact((|_| ToFirst) as fn(usize) -> ToFirst);
+    let mut rows = builder.new_input(rows, to_first());
+    let mut errors = builder.new_input(errors, to_first());
+    let (output, progress) = builder.new_output::<Updates>();
+    builder.build(move |mut capabilities| {
+        let mut capability = capabilities.pop();
+        let _output: OutputBuilder<Time, NoopBuilder<Updates>> = OutputBuilder::from(output);
+        let mut waiting: BTreeMap<Time, (Vec<Updates>, Vec<Updates>)> = BTreeMap::new();
+        let mut held_back = HeldBack::default();
+        move |frontiers| {
+            rows.for_each(|_, updates| {
+                split(std::mem::take(updates), as_of, |time, updates| waiting.entry(time).or_default().0.push(updates));
+            });
+            errors.for_each(|_, updates| {
+                split(std::mem::take(updates), as_of, |time, updates| waiting.entry(time).or_default().1.push(updates));
+            });
+            let frontier = frontiers.iter().filter_map(|f| f.frontier().first().copied()).min();
+            while let Some(entry) = waiting.first_entry() {
+                if frontier.is_some_and(|frontier| *entry.key() >= frontier) {
+                    break;
+                }
+                let (time, (rows, errors)) = entry.remove_entry();
+                if let Some(receiver) = receiver.borrow_mut().as_mut() {
+                    held_back.step(time, &rows, &errors, receiver.as_mut());
+                }
+            }
+            if let Some(receiver) = receiver.borrow_mut().as_mut() {
+                receiver.complete(frontier);
+            }
+            match frontier {
+                Some(frontier) => capability.iter_mut().filter(|c| *c.time() < frontier).for_each(|c| c.downgrade(&frontier)),
+                None => capability = None,
+            }
+        }
+    });
+    progress
+}
+
+/// Hands on the updates of a container by time.
+fn split(updates: Updates, as_of: Time, mut give: impl FnMut(Time, Updates)) {
+    let Some(first) = updates.times().first().copied() else { return };
+    if updates.times().iter().all(|time| *time == first) {
+        give(as_of.max(first), updates);
+        return;
+    }
+    let mut by_time: BTreeMap<Time, Updates> = BTreeMap::new();
+    for index in 0..updates.len() {
+        let time = as_of.max(updates.time(index));
+        by_time.entry(time).or_default().push(updates.key(index), updates.value(index), time, updates.diff(index));
+    }
+    by_time.into_iter().for_each(|(time, updates)| give(time, updates));
+}
+
+/// Rows and errors that are not out.
+#[derive(Default)]
+struct HeldBack {
+    rows: Vec<(Vec<u8>, Diff)>,
+    errors: BTreeMap<String, Diff>,
+}
+
+impl HeldBack {
+    fn step(&mut self, time: Time, rows: &[Updates], errors: &[Updates], receiver: &mut dyn Deliver) {
+        let each = |containers: &[Updates], mut take: Box<dyn FnMut(&[u8], Diff) + '_>| {
+            for updates in containers {
+                (0..updates.len()).for_each(|index| take(updates.row(index), updates.diff(index)));
+            }
+        };
+        each(rows, Box::new(|row, diff| self.rows.push((row.to_vec(), diff))));
+        if !errors.is_empty() {
+            each(errors, Box::new(|row, diff| *self.errors.entry(String::from_utf8_lossy(row).into_owned()).or_default() += diff));
+            self.errors.retain(|_, count| *count != 0);
+            receiver.errors(&self.errors);
+        }
+        differential_dataflow::consolidation::consolidate(&mut self.rows);
+        if self.errors.is_empty() && !self.rows.is_empty() {
+            receiver.step(time, std::mem::take(&mut self.rows));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Rows by primary key: a row that comes replaces the one of its key, a delete removes whichever is there.
+//!
+//! The operator owns the trace that it makes and looks into it to know what a row replaces, so that what flows on are
+//! plain updates, and a key that is written again at one moment comes out as one.
+
+use std::rc::Rc;
+
+use differential_dataflow::batcher::{Batcher, Extract};
+use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
+use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader, cursor::cursor_list};
+use timely::container::NoopBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
+use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
+use timely::progress::frontier::AntichainRef;
+use timely::progress::{Antichain, Stamp};
+
+use super::arrange::peers;
+use crate::row::spine::{Pending, RowBatch, RowSpine, RowTrace};
+use crate::row::{ByKey, Time, Updates};
+
+/// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that
+/// the key has none. Of several at one time the last to come counts.
+pub fn upsert<'s>(stream: Stream<'s, Time, Updates>, name: &str) -> Arranged<'s, RowTrace> {
+    if peers(stream.scope()) == 1 {
+        upsert_core(stream, Pipeline, name)
+    } else {
+        upsert_core(stream, DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>), name)
+    }
+}
+
+fn upsert_core<'s, P: ParallelizationContract<Time, Updates>>(
+    stream: Stream<'s, Time, Updates>,
+    pact: P,
+    name: &str,
+) -> Arranged<'s, RowTrace> {
+    let scope = stream.scope();
+    let mut trace = None;
+    let trace_out = &mut trace;
+    let stream = stream.unary_frontier(pact, name, move |capability, info| {
+        let activator = Some(scope.activator_for(Rc::clone(&info.address)));
+        let (mut reader, mut writer) = TraceAgent::new(RowSpine::new(info.clone(), None, activator), info, None);
+        *trace_out = Some(reader.clone());
+        let mut capability = Some(capability);
+        let mut waiting: Vec<Updates> = Vec::new();
+        let mut lower = Antichain::from_elem(0);
+        move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Vec<Span<Time, RowBatch>>>>| {
+            input.for_each(|_, updates| waiting.push(std::mem::take(updates)));
+            let upper = frontier.frontier().to_owned();
+            if lower != upper {
+                let batch = replacements(&mut waiting, &mut reader, &lower, upper.borrow());
+                match (&batch, &capability) {
+                    (Some(_), Some(capability)) => {
+                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
+                        let span = Span::new(description, batch);
+                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
+                        output.session_with_builder(capability).give_container(&mut vec![span]);
+                    }
+                    _ => writer.seal(upper.clone()),
+                }
+                match upper.elements().first() {
+                    Some(time) => capability.iter_mut().for_each(|capability| capability.downgrade(time)),
+                    None => capability = None,
+                }
+                lower = upper;
+                reader.set_logical_compaction(lower.borrow());
+                reader.set_physical_compaction(lower.borrow());
+            }
+            writer.exert();
+        }
+    });
+    Arranged { stream, trace: trace.expect("the operator's constructor has run") }
+}
+
+/// The batch of updates that the complete upserts come to.
+fn replacements(
+    waiting: &mut Vec<Updates>,
+    reader: &mut RowTrace,
+    lower: &Antichain<Time>,
+    upper: AntichainRef<'_, Time>,
+) -> Option<RowBatch> {
+    let containers = std::mem::take(waiting);
+    let complete = |time: Time| upper.first().is_none_or(|upper| time < *upper);
+    let mut entries: Vec<(&[u8], Time, &Updates, usize)> = Vec::new();
+    let mut later = Updates::default();
+    for updates in &containers {
+        for index in 0..updates.len() {
+            if complete(updates.time(index)) {
+                entries.push((updates.key(index), updates.time(index), updates, index));
+            } else {
+                later.push(updates.key(index), updates.value(index), updates.time(index), updates.diff(index));
+            }
+        }
+    }
+    if !later.is_empty() {
+        waiting.push(later);
+    }
+    if entries.is_empty() {
+        return None;
+    }
+    // A stable sort: what came last at a time stays last.
+    entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+    let batches = reader.batches_through(lower.borrow()).expect("the operator holds back physical compaction to what it has written");
+    let (mut cursor, storage) = cursor_list(batches);
+    let mut made = Updates::default();
+    for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
+        let key = of_key[0].0;
+        let mut current: Option<Vec<u8>> = None;
+        cursor.seek_key(&storage, key);
+        if cursor.get_key(&storage) == Some(key) {
+            while let Some(value) = cursor.get_val(&storage) {
+                let mut count = 0;
+                cursor.map_times(&storage, |_, diff| count += diff);
+                if count > 0 {
+                    current = Some(value.to_vec());
+                    break;
+                }
+                cursor.step_val(&storage);
+            }
+        }
+        for at_time in of_key.chunk_by(|a, b| a.1 == b.1) {
+            let (_, time, updates, index) = at_time[at_time.len() - 1];
+            let next = (updates.diff(index) > 0).then(|| updates.value(index));
+            if current.as_deref() != next {
+                if let Some(old) = &current {
+                    made.push(key, old, time, -1);
+                }
+                if let Some(new) = next {
+                    made.push(key, new, time, 1);
+                }
+                current = next.map(<[u8]>::to_vec);
+            }
+        }
+    }
+    let mut pending = Pending::<Updates>::default();
+    pending.insert(&mut made);
+    pending.extract(Antichain::new().borrow()).0
+}

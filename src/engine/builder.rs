@@ -1,0 +1,94 @@
+//! How an engine is set up.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::catalog::Catalog;
+use super::driver::Driver;
+use super::runtime::Runtime;
+use super::session::Session;
+use super::{Clock, Engine, Handle, Shared};
+use crate::error::{Error, Result};
+
+/// How often a wall clock moves when no rows come.
+pub(super) const DEFAULT_TICK: Duration = Duration::from_millis(100);
+
+/// How an engine is set up: see [`Engine::builder`].
+pub struct Builder {
+    workers: usize,
+    clock: Clock,
+    tick: Duration,
+    base: PathBuf,
+    output: Box<dyn Write + Send>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder { workers: 1, clock: Clock::Wall, tick: DEFAULT_TICK, base: PathBuf::from("."), output: Box::new(std::io::stdout()) }
+    }
+}
+
+impl Builder {
+    /// How many worker threads (1).
+    pub fn workers(self, workers: usize) -> Self {
+        Builder { workers, ..self }
+    }
+
+    /// What engine time follows (wall).
+    pub fn clock(self, clock: Clock) -> Self {
+        Builder { clock, ..self }
+    }
+
+    /// How often a wall clock moves when no rows come (100 ms).
+    pub fn tick(self, tick: Duration) -> Self {
+        Builder { tick, ..self }
+    }
+
+    /// Where relative paths in CREATE TABLE start (the current folder).
+    pub fn base(self, folder: impl Into<PathBuf>) -> Self {
+        Builder { base: folder.into(), ..self }
+    }
+
+    /// Where print sinks write (standard output).
+    pub fn output(self, writer: Box<dyn Write + Send>) -> Self {
+        Builder { output: writer, ..self }
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    ///
+    /// With no workers, with a tick of zero, or if threads cannot be started.
+    pub fn build(self) -> Result<Engine> {
+        if self.workers == 0 {
+            return Err(Error::invalid("an engine has at least one worker, not 0"));
+        }
+        if self.tick.is_zero() {
+            return Err(Error::invalid("the tick is a positive duration, such as 100 ms"));
+        }
+        let driver = Driver::start(Runtime::start(self.workers)?, self.clock, self.tick)?;
+        let session = Session {
+            catalog: Catalog::default(),
+            driver: driver.clone(),
+            transaction: None,
+            base: self.base,
+            output: Arc::new(Mutex::new(self.output)),
+            default_clock: self.clock,
+        };
+        Ok(Engine(Arc::new(Handle(Arc::new(Shared { session: Mutex::new(session), driver })))))
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Builder { workers, clock, tick, base, output: _ } = self;
+        f.debug_struct("Builder")
+            .field("workers", workers)
+            .field("clock", clock)
+            .field("tick", tick)
+            .field("base", base)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! CREATE, ALTER and DROP of tables and views.
+
+use std::sync::Arc;
+
+use super::Outcome;
+use super::catalog::{Member, View};
+use super::changelog::Log;
+use super::plans;
+use super::session::Session;
+use super::settings::check_view_options;
+use super::table::{Storage, Table};
+use crate::connector::{self, TableSpec};
+use crate::error::{Error, Result};
+use crate::sql::planner::Purpose;
+use crate::sql::statement::{CreateTable, CreateView, SqlOption};
+
+impl Session {
+    /// CREATE TABLE: in memory without options, else by its connector.
+    pub fn create_table(&mut self, create: &CreateTable, text: &str) -> Result<Outcome> {
+        self.check_no_transaction("CREATE TABLE")?;
+        if create.if_not_exists && self.catalog.find_table(&create.name).is_some() {
+            return Ok(Outcome::Done(format!("table {} exists already", create.name)));
+        }
+        self.catalog.check_free(&create.name)?;
+        if create.columns.is_empty() {
+            return Err(Error::invalid(format!("table '{}' has no columns", create.name)));
+        }
+        let id = self.catalog.new_relation();
+        let base = &self.base;
+        let table = Table::new(id, create, text, |schema, primary_key| {
+            let options: Vec<(String, String)> = create.options.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
+            if options.is_empty() {
+                return Ok(Storage::Memory);
+            }
+            storage(TableSpec { name: create.name.clone(), schema, primary_key, options, base: base.clone() })
+        })?;
+        if table.is_in_memory() {
+            self.driver.timeline().between(|runtime| runtime.create_table(table.input()))?;
+        }
+        self.catalog.add_table(table);
+        Ok(Outcome::Done(format!("CREATE TABLE {}", create.name)))
+    }
+
+    /// CREATE [MATERIALIZED] VIEW: planned now; run when something flows, if it is materialized or when it is read.
+    pub fn create_view(&mut self, create: &CreateView, text: &str) -> Result<Outcome> {
+        self.check_no_transaction("CREATE VIEW")?;
+        let name = &create.name;
+        let replaces = create.or_replace && self.catalog.find_view(name).is_some();
+        if create.if_not_exists && self.catalog.find_view(name).is_some() {
+            return Ok(Outcome::Done(format!("view {name} exists already")));
+        }
+        if replaces {
+            self.check_replaceable(name)?;
+        } else {
+            self.catalog.check_free(name)?;
+        }
+        check_view_options(&create.options)?;
+        let view = self.plan_view(create, text)?;
+        if view.reads.contains(name) {
+            return Err(Error::invalid(format!("view '{name}' cannot be replaced by a query over itself")));
+        }
+        if replaces {
+            self.remove(&Member::View(name.clone()))?;
+        }
+        self.catalog.add_view(view);
+        Ok(Outcome::Done(format!("CREATE VIEW {name}")))
+    }
+
+    fn check_replaceable(&self, name: &str) -> Result<()> {
+        let readers = self.catalog.readers(name);
+        match readers.is_empty() {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("view '{name}' cannot be replaced while {} read it", readers.join(", ")))),
+        }
+    }
+
+    fn plan_view(&self, create: &CreateView, text: &str) -> Result<View> {
+        let (planned, reads) = self.plan(&create.query, Purpose::Maintain)?;
+        let mut names = plans::shown_names(&planned);
+        if !create.columns.is_empty() {
+            if create.columns.len() != names.len() {
+                return Err(Error::invalid(format!(
+                    "view '{}' names {} columns and its query gives {} ({})",
+                    create.name,
+                    create.columns.len(),
+                    names.len(),
+                    names.join(", ")
+                )));
+            }
+            names.clone_from(&create.columns);
+        }
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(Error::invalid(format!("view '{}' has two columns '{}': name one differently with AS", create.name, twice.1)));
+        }
+        let plan = plans::select(&planned.plan, &planned.show, &names);
+        Ok(View {
+            name: create.name.clone(),
+            materialized: create.materialized,
+            schema: plan.row().schema(),
+            plan,
+            query: create.query.clone(),
+            options: create.options.clone(),
+            text: text.to_string(),
+            reads,
+        })
+    }
+
+    /// ALTER VIEW name SET (options).
+    pub fn alter_view(&mut self, name: &str, options: &[SqlOption]) -> Result<Outcome> {
+        self.check_no_transaction("ALTER VIEW")?;
+        self.catalog.view(name)?;
+        check_view_options(options)?;
+        if let Some(view) = self.catalog.view_mut(name) {
+            view.options.retain(|had| options.iter().all(|new| new.name != had.name));
+            view.options.extend_from_slice(options);
+        }
+        Ok(Outcome::Done(format!("ALTER VIEW {name}")))
+    }
+
+    /// DROP TABLE, refused while anything reads or writes it.
+    pub fn drop_table(&mut self, name: &str, if_exists: bool) -> Result<Outcome> {
+        self.check_no_transaction("DROP TABLE")?;
+        let done = Outcome::Done(format!("DROP TABLE {name}"));
+        if if_exists && self.catalog.find_table(name).is_none() && self.catalog.find_view(name).is_none() {
+            return Ok(done);
+        }
+        let (id, is_in_memory) = self.catalog.table(name).map(|table| (table.id, table.is_in_memory()))?;
+        self.catalog.check_unused("table", name)?;
+        if is_in_memory {
+            self.driver.timeline().between(|runtime| runtime.drop_table(id))?;
+        }
+        self.catalog.remove_table(name);
+        Ok(done)
+    }
+
+    /// DROP VIEW, refused while anything reads it.
+    pub fn drop_view(&mut self, name: &str, if_exists: bool) -> Result<Outcome> {
+        self.check_no_transaction("DROP VIEW")?;
+        let done = Outcome::Done(format!("DROP VIEW {name}"));
+        if if_exists && self.catalog.find_table(name).is_none() && self.catalog.find_view(name).is_none() {
+            return Ok(done);
+        }
+        self.catalog.view(name)?;
+        self.catalog.check_unused("view", name)?;
+        self.remove(&Member::View(name.to_string()))?;
+        Ok(done)
+    }
+}
+
+fn storage(spec: TableSpec) -> Result<Storage> {
+    let kind = connector::check(&spec)?;
+    if kind.changelog_table {
+        let log = Log::new(&spec.name, &spec.schema)?;
+        return Ok(Storage::Changelog { spec, log: Arc::new(log) });
+    }
+    Ok(Storage::Connector { spec, kind })
+}

@@ -1,0 +1,351 @@
+//! What makes things flow: the sources that are being read, and the pump that moves their rows and the clock.
+//!
+//! The pump is one thread an engine. Each round it takes what every reader has ready, in turn, adds all of it as one
+//! step, and waits when too much is on its way. When no rows come it moves a wall clock on. A failure of the runtime
+//! in the pump stops the engine; a failure of a source ends that source and is kept for whoever asks.
+//!
+//! Locks are taken in this order: session, sources, timeline.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use super::clock::{Clock, Timeline};
+use super::lock;
+use super::reader::{Reader, Taken};
+use super::runtime::{ArrangementInfo, DataflowId, Runtime};
+use super::table::Table;
+use crate::connector::{self, Skipped, Source};
+use crate::error::{Error, Result};
+use crate::plan::RelationId;
+
+/// How often the state is counted for those who watch it.
+const COUNT_EVERY: Duration = Duration::from_millis(250);
+
+/// How many messages of skipped input are kept.
+const SKIPS_KEPT: usize = 5;
+
+/// What an engine that was shut down says of itself.
+const SHUT_DOWN: &str = "it was shut down";
+
+/// See the module.
+pub(super) struct Driver {
+    timeline: Timeline,
+    sources: Mutex<Sources>,
+    /// Notified when a source ends and when the engine stops.
+    changed: Condvar,
+    pub counters: Counters,
+    pump: Mutex<Option<JoinHandle<()>>>,
+    pump_thread: std::sync::OnceLock<Thread>,
+}
+
+/// Counts since the engine was started.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub rows_in: AtomicU64,
+    pub rows_out: Arc<AtomicU64>,
+    pub skipped: Arc<Skips>,
+    pub jobs: AtomicU64,
+    /// As of when they were last counted.
+    pub state_rows: AtomicU64,
+    pub state_bytes: AtomicU64,
+    /// Whether somebody would like them counted again.
+    wanted: AtomicBool,
+}
+
+/// Input that could not be decoded and was skipped.
+#[derive(Default)]
+pub(super) struct Skips {
+    rows: AtomicU64,
+    first: Mutex<Vec<String>>,
+}
+
+#[derive(Default)]
+struct Sources {
+    readers: Vec<Reader>,
+    failures: Vec<Failure>,
+    /// Why the engine has stopped, once it has.
+    stopped: Option<String>,
+}
+
+struct Failure {
+    dataflow: DataflowId,
+    source: RelationId,
+    error: Error,
+}
+
+/// Which sources to wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Bounded,
+    All,
+    Of(DataflowId),
+}
+
+enum Round {
+    Fed,
+    Nothing,
+    Stopped,
+}
+
+impl Driver {
+    /// Starts the pump.
+    pub fn start(runtime: Runtime, clock: Clock, tick: Duration) -> Result<Arc<Self>> {
+        let driver = Arc::new(Driver {
+            timeline: Timeline::new(runtime, clock, tick)?,
+            sources: Mutex::default(),
+            changed: Condvar::new(),
+            counters: Counters::default(),
+            pump: Mutex::new(None),
+            pump_thread: std::sync::OnceLock::new(),
+        });
+        let pumped = driver.clone();
+        let pump = thread::Builder::new()
+            .name("weir-pump".into())
+            .spawn(move || {
+                let ended = catch_unwind(AssertUnwindSafe(|| pumped.pump()))
+                    .unwrap_or_else(|_| Err(Error::Stopped("the thread that feeds the workers failed".into())));
+                if let Err(error) = ended {
+                    pumped.stop(match error {
+                        Error::Stopped(why) => why,
+                        other => other.to_string(),
+                    });
+                }
+            })
+            .map_err(|error| Error::Io(format!("cannot start a thread: {error}")))?;
+        driver.pump_thread.get_or_init(|| pump.thread().clone());
+        *lock(&driver.pump) = Some(pump);
+        Ok(driver)
+    }
+
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    pub fn runtime(&self) -> &Runtime {
+        self.timeline.runtime()
+    }
+
+    /// An error if the engine has stopped.
+    pub fn check(&self) -> Result<()> {
+        stopped(&lock(&self.sources))
+    }
+
+    /// Whether the engine was shut down, rather than stopped by a failure.
+    pub fn is_shut_down(&self) -> bool {
+        lock(&self.sources).stopped.as_deref() == Some(SHUT_DOWN)
+    }
+
+    /// Starts to read sources for a dataflow. One that cannot be opened is a failure of it, for whoever asks.
+    pub fn read(&self, dataflow: DataflowId, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
+        let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
+        for table in tables {
+            match open(&table)
+                .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
+            {
+                Ok(reader) => lock(&self.sources).readers.push(reader),
+                Err(error) => lock(&self.sources).failures.push(Failure { dataflow, source: table.id, error }),
+            }
+        }
+        pump.unpark();
+        Ok(())
+    }
+
+    /// Ends a dataflow, and the reading for it and for what was only kept for it.
+    pub fn uninstall(&self, dataflow: DataflowId) -> Result<()> {
+        // Under the lock, so that the pump does not feed a dataflow that is gone.
+        let mut sources = lock(&self.sources);
+        let gone = self.timeline.between(|runtime| runtime.uninstall(dataflow))?;
+        let (stopping, staying) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
+        sources.readers = staying;
+        sources.failures.retain(|failure| !gone.contains(&failure.dataflow));
+        for reader in Vec::<Reader>::into_iter(stopping) {
+            // It ends by itself, within one read.
+            drop(reader.stop());
+        }
+        Ok(())
+    }
+
+    /// Whether such a source is being read.
+    pub fn is_reading(&self, which: Which) -> bool {
+        lock(&self.sources).readers.iter().any(|reader| which.has(reader))
+    }
+
+    /// Whether a source that does not end is being read.
+    pub fn is_unbounded(&self) -> bool {
+        lock(&self.sources).readers.iter().any(|reader| !reader.bounded)
+    }
+
+    /// Whether a relation is being read, for any dataflow.
+    pub fn is_read(&self, relation: RelationId) -> bool {
+        lock(&self.sources).readers.iter().any(|reader| reader.table.id == relation)
+    }
+
+    /// How many sources are being read.
+    pub fn reading(&self) -> usize {
+        lock(&self.sources).readers.len()
+    }
+
+    /// Waits until such sources have ended and their rows are in; an error if the engine stops first.
+    pub fn wait(&self, which: Which) -> Result<()> {
+        let mut sources = lock(&self.sources);
+        loop {
+            stopped(&sources)?;
+            if !sources.readers.iter().any(|reader| which.has(reader)) {
+                return Ok(());
+            }
+            sources = self.changed.wait(sources).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The first failure of a source, of these relations or of any.
+    pub fn failure(&self, of: Option<&[RelationId]>) -> Result<()> {
+        let sources = lock(&self.sources);
+        let failure = sources.failures.iter().find(|failure| of.is_none_or(|ids| ids.contains(&failure.source)));
+        failure.map_or(Ok(()), |failure| Err(failure.error.clone()))
+    }
+
+    /// Stops reading, lets the workers finish what they have, and ends them. The second time it does nothing.
+    pub fn shut_down(&self) -> Result<()> {
+        let Some(pump) = lock(&self.pump).take() else { return Ok(()) };
+        let was_well = self.stop(SHUT_DOWN.into());
+        pump.thread().unpark();
+        // The pump reports its own failures through `stop`.
+        let _ = pump.join();
+        let readers: Vec<JoinHandle<()>> = lock(&self.sources).readers.drain(..).map(Reader::stop).collect();
+        for reader in readers {
+            let _ = reader.join();
+        }
+        let settled = if was_well { self.timeline.settle() } else { Ok(()) };
+        settled.and(self.runtime().shutdown())
+    }
+
+    /// Marks the engine as stopped and tells whoever waits. Returns whether it was not already.
+    fn stop(&self, why: String) -> bool {
+        let mut sources = lock(&self.sources);
+        let was_well = sources.stopped.is_none();
+        sources.stopped.get_or_insert(why);
+        self.changed.notify_all();
+        was_well
+    }
+
+    /// Counts the rows and bytes of all arrangements. Waits.
+    pub fn count_state(&self) -> Result<()> {
+        self.counters.wanted.store(false, Ordering::Relaxed);
+        let arrangements = self.timeline.between(Runtime::arrangements)?;
+        let sum = |of: fn(&ArrangementInfo) -> i64| arrangements.iter().map(of).sum::<i64>().unsigned_abs();
+        self.counters.state_rows.store(sum(|arrangement| arrangement.rows), Ordering::Relaxed);
+        self.counters.state_bytes.store(sum(|arrangement| arrangement.bytes), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn pump(&self) -> Result<()> {
+        let mut counted = Instant::now();
+        loop {
+            if self.counters.wanted.load(Ordering::Relaxed) && counted.elapsed() >= COUNT_EVERY {
+                self.count_state()?;
+                counted = Instant::now();
+            }
+            match self.round()? {
+                Round::Stopped => return Ok(()),
+                Round::Fed => self.timeline.relieve()?,
+                Round::Nothing => {
+                    self.timeline.idle()?;
+                    thread::park_timeout(self.timeline.tick());
+                }
+            }
+        }
+    }
+
+    /// Adds what all readers have ready as one step.
+    fn round(&self) -> Result<Round> {
+        let mut sources = lock(&self.sources);
+        if sources.stopped.is_some() {
+            return Ok(Round::Stopped);
+        }
+        let taken: Vec<Taken> = sources.readers.iter_mut().map(Reader::take).collect();
+        let rows = taken.iter().map(Taken::len).sum::<usize>() as u64;
+        let ends: Vec<Option<Result<()>>> = taken.iter().map(|taken| taken.end.clone()).collect();
+        if rows > 0 {
+            self.counters.rows_in.fetch_add(rows, Ordering::Relaxed);
+            self.timeline.step(rows, |runtime, now| self.feed(runtime, &sources, taken, now))?;
+        }
+        let ended = ends.iter().any(Option::is_some);
+        self.retire(&mut sources, ends);
+        Ok(if rows > 0 || ended { Round::Fed } else { Round::Nothing })
+    }
+
+    fn feed(&self, runtime: &Runtime, sources: &MutexGuard<'_, Sources>, taken: Vec<Taken>, now: i64) -> Result<()> {
+        for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
+            for rows in reader.complete(taken, now)? {
+                runtime.feed(reader.dataflow, reader.table.id, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of the readers that have ended.
+    fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) {
+        if ends.iter().all(Option::is_none) {
+            return;
+        }
+        let mut readers = Vec::with_capacity(sources.readers.len());
+        for (reader, end) in sources.readers.drain(..).zip(ends) {
+            match end {
+                None => readers.push(reader),
+                Some(Ok(())) => {}
+                Some(Err(error)) => sources.failures.push(Failure { dataflow: reader.dataflow, source: reader.table.id, error }),
+            }
+        }
+        sources.readers = readers;
+        self.changed.notify_all();
+    }
+}
+
+impl Counters {
+    /// Asks the pump to count the state again, soon.
+    pub fn want_state(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Skips {
+    /// Takes note of what a source has skipped since it had skipped `before` rows.
+    pub fn add(&self, before: u64, skipped: &Skipped) {
+        self.rows.fetch_add(skipped.rows.saturating_sub(before), Ordering::Relaxed);
+        let mut first = lock(&self.first);
+        let room = SKIPS_KEPT.saturating_sub(first.len());
+        let new = usize::try_from(before).unwrap_or(usize::MAX);
+        first.extend(skipped.first.iter().skip(new).take(room).cloned());
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// What was wrong with the first of them.
+    pub fn first(&self) -> Vec<String> {
+        lock(&self.first).clone()
+    }
+}
+
+impl Which {
+    fn has(self, reader: &Reader) -> bool {
+        match self {
+            Which::Bounded => reader.bounded,
+            Which::All => true,
+            Which::Of(dataflow) => reader.dataflow == dataflow,
+        }
+    }
+}
+
+fn stopped(sources: &Sources) -> Result<()> {
+    sources.stopped.clone().map_or(Ok(()), |why| Err(Error::Stopped(why)))
+}
+
+fn open(table: &Table) -> Result<Box<dyn Source>> {
+    let spec = table.spec().ok_or_else(|| Error::invalid(format!("table '{}' is in memory: there is nothing to open", table.name)))?;
+    connector::open_source(spec)
+}

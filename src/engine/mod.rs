@@ -1,0 +1,342 @@
+//! The engine: SQL in, results that stay right out.
+//!
+//! An [`Engine`] holds tables, views and jobs, and worker threads that keep them up to date. It is used through
+//! SQL, and from Rust where SQL has no words for it: rows in by the batch, a view's changes as an iterator.
+//!
+//! Counting by key, kept up to date:
+//!
+//! ```
+//! # fn main() -> weir::error::Result<()> {
+//! use weir::engine::{Clock, Engine};
+//!
+//! let engine = Engine::builder().workers(2).clock(Clock::Manual).build()?;
+//! engine.execute(
+//!     "CREATE TABLE clicks (page VARCHAR);
+//!      CREATE MATERIALIZED VIEW visits AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;
+//!      INSERT INTO clicks VALUES ('home'), ('cart'), ('home');",
+//! )?;
+//! let rows = engine.query("SELECT page, n FROM visits ORDER BY n DESC")?;
+//! assert_eq!(rows.num_rows(), 2);
+//!
+//! engine.execute("DELETE FROM clicks WHERE page = 'cart'")?;
+//! assert_eq!(engine.query("SELECT page, n FROM visits")?.num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens when
+//!
+//! A definition is checked at once and built when something first has to flow: a change of a table, a SELECT,
+//! ADVANCE, a subscription, [`Engine::finish`]. What was defined until then is built together and shares what is
+//! equal. Each statement that changes rows is one *step*, and so is a transaction (BEGIN ... COMMIT): a view, a sink
+//! or a subscription shows all of it or nothing. A SELECT sees every step before it, and all of the bounded input.
+//!
+//! # Errors
+//!
+//! A statement that fails has done nothing. A *row* that fails (a division by zero, a line that is not JSON) is an
+//! error of the views that it is in, while it is there: see [`crate::error::Error::Data`]. If a worker fails, every
+//! call from then on is an [`crate::error::Error::Stopped`].
+//!
+//! # How it is made
+//!
+//! `session` takes statements one at a time and hands each to the file that is named for its kind; `catalog` knows
+//! the names; `driver` reads the sources and moves the clock; [`runtime`] has the workers. An engine has no global
+//! state: there may be any number in a process.
+
+mod builder;
+mod catalog;
+mod changelog;
+mod clock;
+mod ddl;
+mod dml;
+mod driver;
+mod explain;
+mod gate;
+mod jobs;
+mod names;
+mod plans;
+mod publish;
+mod query;
+mod reader;
+pub mod runtime;
+mod session;
+mod settings;
+mod show;
+mod subscribe;
+mod table;
+pub mod time;
+mod transaction;
+mod worker;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+
+pub use builder::Builder;
+use builder::DEFAULT_TICK;
+pub use clock::Clock;
+use driver::{Driver, Which};
+pub use explain::Explained;
+use session::Session;
+pub use subscribe::{Subscription, Update};
+
+use crate::error::{Error, Result};
+use crate::plan::Format;
+use crate::sql;
+use crate::sql::statement::Parsed;
+
+/// A running engine. A handle: cheap to clone, usable from any thread; dropping the last one shuts the engine down.
+#[derive(Clone)]
+pub struct Engine(Arc<Handle>);
+
+/// What the clones of an [`Engine`] hold together.
+struct Handle(Arc<Shared>);
+
+/// What the engine's own threads and subscriptions may hold without keeping it running.
+struct Shared {
+    /// Statements run one at a time.
+    session: Mutex<Session>,
+    driver: Arc<Driver>,
+}
+
+/// What one statement came to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Rows to show: SELECT, SHOW, EXPLAIN (one column of text).
+    Rows(RecordBatch),
+    /// How many rows were changed by INSERT, UPDATE, DELETE on a table in memory.
+    Changed(u64),
+    /// The changes that SUBSCRIBE asked for.
+    Subscription(Subscription),
+    /// Done; what was done, in a few words ("CREATE VIEW v").
+    Done(String),
+}
+
+/// How an engine is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Rows that were read from sources.
+    pub rows_in: u64,
+    /// Changes that were written to sinks.
+    pub rows_out: u64,
+    /// Rows in all arrangements.
+    pub state_rows: u64,
+    /// Bytes in all arrangements.
+    pub state_bytes: u64,
+    /// Input that could not be decoded and was skipped, as `on_error = 'skip'` asks.
+    pub skipped: u64,
+    /// Sources that are being read.
+    pub sources_running: u64,
+    /// Continuous INSERTs.
+    pub jobs: u64,
+    /// Whether one of the sources does not end by itself.
+    pub unbounded: bool,
+}
+
+impl Engine {
+    /// Starts to set up an engine.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Runs the statements of a script in order and stops at the first that fails.
+    pub fn execute(&self, sql: &str) -> Result<Vec<Outcome>> {
+        sql::statements(sql).map(|parsed| self.execute_statement(&parsed?)).collect()
+    }
+
+    /// Runs one statement: for those who show each outcome as it comes. See [`crate::sql::statements`].
+    pub fn execute_statement(&self, statement: &Parsed) -> Result<Outcome> {
+        self.with_session(|session| session.run(statement, Arc::downgrade(&self.0.0)))
+    }
+
+    /// Runs one query and gives its rows; in order where it says ORDER BY.
+    pub fn query(&self, sql: &str) -> Result<RecordBatch> {
+        let mut outcomes = self.execute(sql)?;
+        match (outcomes.pop(), outcomes.is_empty()) {
+            (Some(Outcome::Rows(rows)), true) => Ok(rows),
+            _ => Err(Error::invalid("query() takes one SELECT, SHOW or EXPLAIN; execute() runs everything else")),
+        }
+    }
+
+    /// The plans of a script's views, jobs and queries. Its definitions are made; nothing flows.
+    pub fn explain(&self, sql: &str, format: Format) -> Result<Vec<Explained>> {
+        let mut explained = Vec::new();
+        for parsed in sql::statements(sql) {
+            let parsed = parsed?;
+            explained.extend(self.with_session(|session| session.explain_statement(&parsed, format))?);
+        }
+        Ok(explained)
+    }
+
+    /// Adds rows to a table in memory, `diffs[i]` times each, as one step (or to the open transaction).
+    ///
+    /// The batch has the table's columns by name; one that it does not have is NULL, and values are cast to the
+    /// column's type. A negative figure takes rows away. In a table with a primary key a positive one puts the row in
+    /// the place of its key's row, and a negative one deletes its key's row.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use weir::engine::{Clock, Engine};
+    /// use std::sync::Arc;
+    /// use arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
+    /// use arrow::datatypes::Int64Type;
+    ///
+    /// let engine = Engine::builder().clock(Clock::Manual).build()?;
+    /// engine.execute("CREATE TABLE readings (sensor VARCHAR, level BIGINT)")?;
+    /// let rows = RecordBatch::try_from_iter([
+    ///     ("sensor", Arc::new(StringArray::from(vec!["a", "b"])) as _),
+    ///     ("level", Arc::new(Int64Array::from(vec![7, 9])) as _),
+    /// ])?;
+    /// engine.insert("readings", &rows, &[2, 1])?;
+    /// engine.insert("readings", &rows.slice(0, 1), &[-1])?;
+    ///
+    /// let total = engine.query("SELECT SUM(level) FROM readings")?;
+    /// assert_eq!(total.column(0).as_primitive::<Int64Type>().value(0), 16);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert(&self, table: &str, rows: &RecordBatch, diffs: &[i64]) -> Result<()> {
+        self.with_session(|session| {
+            session.prepare()?;
+            let name = session.catalog.spelt(table);
+            session.push(&name, rows, diffs)
+        })
+    }
+
+    /// Moves a manual clock, to milliseconds since the epoch.
+    pub fn advance_to(&self, instant: i64) -> Result<()> {
+        self.with_session(|session| {
+            session.prepare()?;
+            session.advance(|timeline| timeline.advance_to(instant)).map(drop)
+        })
+    }
+
+    /// The changes of a view or table from now on, beginning with what is in it.
+    ///
+    /// ```
+    /// # fn main() -> weir::error::Result<()> {
+    /// # use weir::engine::{Clock, Engine};
+    /// let engine = Engine::builder().clock(Clock::Manual).build()?;
+    /// engine.execute(
+    ///     "CREATE TABLE words (word VARCHAR);
+    ///      CREATE VIEW counts AS SELECT word, COUNT(*) AS n FROM words GROUP BY word;
+    ///      INSERT INTO words VALUES ('weir');",
+    /// )?;
+    /// let mut changes = engine.subscribe("counts")?;
+    /// let first = changes.next().expect("the engine is running")?;
+    /// assert_eq!(first.diffs, [1]);
+    ///
+    /// engine.execute("ADVANCE BY '1 s'; INSERT INTO words VALUES ('weir');")?;
+    /// let second = changes.next().expect("the engine is running")?;
+    /// assert_eq!(second.at, 1000);
+    /// let mut diffs = second.diffs;
+    /// diffs.sort();
+    /// assert_eq!(diffs, [-1, 1]); // ('weir', 1) has become ('weir', 2)
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe(&self, view: &str) -> Result<Subscription> {
+        self.with_session(|session| {
+            session.prepare()?;
+            let name = session.catalog.spelt(view);
+            let query = dml::query_of(&name, Vec::new(), None)?;
+            session.subscribe(&query, Arc::downgrade(&self.0.0))
+        })
+    }
+
+    /// Waits until every source that is being read has ended and all results are out, and reports what failed. With
+    /// a source that does not end, it waits until [`Engine::shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// A source that could not be read to its end, or [`Error::Data`] if a sink or a materialized view has errors.
+    pub fn finish(&self) -> Result<()> {
+        let driver = self.with_session(|session| {
+            session.prepare()?;
+            session.flow()?;
+            Ok(session.driver.clone())
+        })?;
+        match driver.wait(Which::All) {
+            Err(_) if driver.is_shut_down() => return Ok(()),
+            waited => waited?,
+        }
+        driver.timeline().settle()?;
+        self.with_session(|session| session.flush_sinks())?;
+        driver.count_state()?;
+        driver.failure(None)?;
+        match driver.runtime().errors()?.as_slice() {
+            [] => Ok(()),
+            errors => Err(Error::Data(errors.join("\n"))),
+        }
+    }
+
+    /// Ends all jobs, closes the sinks, joins the threads. Calls that wait return, and later ones are errors; shutting
+    /// down again does nothing.
+    pub fn shutdown(&self) -> Result<()> {
+        self.0.0.shut_down()
+    }
+
+    /// How the engine is doing. Does not wait, neither for the workers nor for a statement: the figures of the state
+    /// are those of the last time that it was counted, which is soon after they were asked for and in `finish`.
+    pub fn stats(&self) -> Stats {
+        let driver = &self.0.0.driver;
+        let counters = &driver.counters;
+        counters.want_state();
+        Stats {
+            rows_in: counters.rows_in.load(Ordering::Relaxed),
+            rows_out: counters.rows_out.load(Ordering::Relaxed),
+            state_rows: counters.state_rows.load(Ordering::Relaxed),
+            state_bytes: counters.state_bytes.load(Ordering::Relaxed),
+            skipped: counters.skipped.rows(),
+            sources_running: driver.reading() as u64,
+            jobs: counters.jobs.load(Ordering::Relaxed),
+            unbounded: driver.is_unbounded(),
+        }
+    }
+
+    /// What was wrong with the first few inputs that `on_error = 'skip'` has left out, each with its place.
+    pub fn skipped(&self) -> Vec<String> {
+        self.0.0.driver.counters.skipped.first()
+    }
+
+    /// Runs something on the session, alone. A panic in it is a bug of ours, and an error to the caller.
+    fn with_session<T>(&self, run: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
+        let mut session = lock(&self.0.0.session);
+        catch_unwind(AssertUnwindSafe(|| run(&mut session))).unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<&str>().map(|said| said.to_string()).or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(Error::invalid(format!("this statement has met a bug in Weir: {}", said.unwrap_or_else(|| "it panicked".into()))))
+        })
+    }
+}
+
+impl Shared {
+    fn shut_down(&self) -> Result<()> {
+        // The threads first: a statement that waits for them returns, and lets go of the session.
+        let stopped = self.driver.shut_down();
+        let closed = lock(&self.session).close_sinks();
+        stopped.and(closed)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.0.shut_down();
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// Locks a mutex. One that a panic has left is as good as any: what it guards is changed in single moves.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Names in FROM, looked up for the planner: what a table or view is to a query, by what the query is for.
+//!
+//! A view is its plan, so a query over it shares whatever that plan is already rendered as. Changelogs and system
+//! tables are their rows at the moment of planning, which only a query that is answered once can have. In a
+//! transaction a table is what the transaction sees of it, and a view is planned again over that.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use super::catalog::{ARRANGEMENTS, Catalog, View};
+use super::driver::Driver;
+use super::plans;
+use super::runtime::Runtime;
+use super::show;
+use super::table::{Storage, Table};
+use super::transaction::Transaction;
+use crate::error::{Error, Result};
+use crate::plan::{Plan, RowType};
+use crate::sql::planner::{self, Planned, Purpose, Relation};
+use crate::sql::statement::Query;
+
+/// The catalog for one planning.
+pub(super) struct Names<'a> {
+    catalog: &'a Catalog,
+    driver: &'a Driver,
+    transaction: Option<&'a Transaction>,
+    purpose: Purpose,
+    read: RefCell<BTreeSet<String>>,
+    /// Why a name that is there cannot be read: the planner only knows that it is not there.
+    refused: RefCell<Option<Error>>,
+}
+
+impl<'a> Names<'a> {
+    pub fn new(catalog: &'a Catalog, driver: &'a Driver, transaction: Option<&'a Transaction>, purpose: Purpose) -> Self {
+        let transaction = transaction.filter(|transaction| !transaction.is_empty());
+        Names { catalog, driver, transaction, purpose, read: RefCell::default(), refused: RefCell::default() }
+    }
+
+    /// Plans a query over these names.
+    pub fn plan(&self, query: &Query) -> Result<Planned> {
+        let planned = planner::plan_query(query, self, self.purpose);
+        match self.refused.borrow_mut().take() {
+            Some(refused) => Err(refused),
+            None => planned,
+        }
+    }
+
+    /// The tables and views that were read, directly.
+    pub fn into_read(self) -> BTreeSet<String> {
+        self.read.into_inner()
+    }
+
+    fn look_up(&self, name: &str) -> Result<Option<Relation>> {
+        let plan = if let Some(view) = self.catalog.find_view(name) {
+            self.view(view)?
+        } else if let Some(table) = self.catalog.find_table(name) {
+            self.table(table)?
+        } else if name == ARRANGEMENTS {
+            self.check_once("system table", name)?;
+            self.driver.timeline().settle()?;
+            let rows = show::arrangements(self.driver.timeline().between(Runtime::arrangements)?)?;
+            plans::constant(rows.clone(), RowType::from_schema(&rows.schema()))
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Relation { schema: plan.row().schema(), plan }))
+    }
+
+    fn table(&self, table: &Table) -> Result<Plan> {
+        match (&table.storage, self.transaction) {
+            (Storage::Memory, Some(transaction)) => transaction.overlay(table),
+            (Storage::Memory, None) => Ok(table.get()),
+            (Storage::Connector { kind, .. }, _) if kind.source => Ok(table.get()),
+            (Storage::Connector { .. }, _) => {
+                Err(Error::invalid(format!("table '{}' is a sink: its connector writes rows and reads none", table.name)))
+            }
+            (Storage::Changelog { log, .. }, _) => {
+                self.check_once("changelog", &table.name)?;
+                self.driver.timeline().settle()?;
+                Ok(plans::constant(log.snapshot()?, RowType::from_schema(log.schema())))
+            }
+        }
+    }
+
+    fn view(&self, view: &View) -> Result<Plan> {
+        if self.transaction.is_none() {
+            return Ok(view.plan.clone());
+        }
+        let names = Names::new(self.catalog, self.driver, self.transaction, self.purpose);
+        let planned = names.plan(&view.query)?;
+        let columns: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(plans::select(&planned.plan, &planned.show, &columns))
+    }
+
+    fn check_once(&self, kind: &str, name: &str) -> Result<()> {
+        match self.purpose {
+            Purpose::Once { .. } => Ok(()),
+            Purpose::Maintain => Err(Error::unsupported(format!("a view, job or subscription over the {kind} '{name}'; SELECT reads it"))),
+        }
+    }
+}
+
+impl planner::Catalog for Names<'_> {
+    fn relation(&self, name: &str) -> Option<Relation> {
+        match self.look_up(name) {
+            Ok(found) => {
+                if found.is_some() {
+                    self.read.borrow_mut().insert(name.to_string());
+                }
+                found
+            }
+            Err(error) => {
+                self.refused.borrow_mut().get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.catalog.names()
+    }
+}

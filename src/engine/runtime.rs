@@ -1,0 +1,624 @@
+//! The worker threads and the log of commands that all of them apply in the same order.
+//!
+//! A runtime knows plans, times and inputs; it knows no names, no SQL and no session. Calls are asynchronous unless
+//! they say that they wait. Engine time only moves by [`Runtime::advance`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::Thread;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+
+use super::publish::{ErrorBoard, summary};
+use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet};
+use super::{Update, time};
+use crate::connector::{Op, Sink};
+use crate::dataflow::columnar::ColumnBatch;
+use crate::dataflow::registry::Label;
+use crate::dataflow::render::{Relation, whole_rows};
+use crate::error::{Error, Result};
+use crate::plan::{Fingerprint, Node, Plan, RelationId};
+use crate::row::{Codec, Updates};
+
+/// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
+pub type Time = u64;
+
+/// Worker threads and their command log. All methods take `&self`; calls from several threads are serialized.
+pub struct Runtime {
+    log: Mutex<Log>,
+    progress: Arc<Progress>,
+    board: ErrorBoard,
+}
+
+/// The main thread's end of the command log, and what it knows of the dataflows.
+struct Log {
+    workers: Vec<Handle>,
+    guards: Option<timely::communication::WorkerGuards<()>>,
+    now: Time,
+    /// Whether something came at the present time.
+    dirty: bool,
+    next: u64,
+    turn: usize,
+    tables: HashMap<RelationId, Table>,
+    dataflows: BTreeMap<u64, Dataflow>,
+}
+
+/// A worker, as the log sees it.
+struct Handle {
+    commands: Sender<Command>,
+    thread: Thread,
+    sent: u64,
+}
+
+/// A table in memory.
+struct Table {
+    dataflow: u64,
+    keyed: bool,
+    arrangement: Fingerprint,
+}
+
+/// A dataflow, as far as others depend on it.
+struct Dataflow {
+    /// What each export reads: fingerprints of all arrangements that it may depend on.
+    exports: Vec<(String, BTreeSet<Fingerprint>)>,
+    keyed: HashSet<RelationId>,
+    depends: BTreeSet<u64>,
+    arrangements: Vec<(Fingerprint, Label)>,
+    /// Nobody wants it for itself any more.
+    retired: bool,
+}
+
+/// How far the workers are.
+#[derive(Default)]
+pub struct Progress {
+    state: Mutex<ProgressState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ProgressState {
+    /// For each worker, how many commands it has applied and the time before which it has worked everything off.
+    workers: Vec<(u64, Time)>,
+    dead: Option<String>,
+}
+
+/// What a dataflow is built for. Everything in one `Vec<Export>` becomes one dataflow, in which equal plans are
+/// rendered once; arrangements that other dataflows have are imported.
+pub enum Export {
+    /// Keep the plan's arrangements up to date for `SELECT`s and later dataflows to import: a materialized view.
+    Maintain { name: String, plan: Plan },
+    /// Publish the plan's changes. `key` are the columns of a primary key: an update of it is `-U`, `+U`.
+    Sink { name: String, plan: Plan, key: Vec<usize>, sink: Box<dyn Sink> },
+    /// Send the plan's contents as of now and then its changes, a step at a time.
+    Subscribe { name: String, plan: Plan, to: Sender<Result<Update>> },
+}
+
+/// A relation that the plans of a dataflow `Get`.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A table in memory: arranged once and for all dataflows, when first declared. With a primary key a new row
+    /// replaces the one of its key.
+    Table { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize> },
+    /// A connector's rows: every dataflow that gets it has an input of its own, which a reader of its own feeds.
+    Source { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize> },
+}
+
+/// A dataflow of a runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DataflowId(pub u64);
+
+/// What came of building a dataflow.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    pub id: DataflowId,
+    /// The sources that this dataflow wants read from their beginning: an arrangement of another dataflow may make
+    /// reading one unnecessary.
+    pub reads: Vec<RelationId>,
+}
+
+/// Rows for an input, all at one time.
+#[derive(Debug, Clone)]
+pub enum Rows {
+    /// Each row `diffs[i]` times.
+    Diffs { rows: RecordBatch, diffs: Vec<i64> },
+    /// For relations with a primary key.
+    Ops { rows: RecordBatch, ops: Vec<Op> },
+    /// Input that could not be decoded: errors of the relation for ever.
+    Errors(Vec<String>),
+}
+
+/// A row of the system table `weir_arrangements`.
+#[derive(Debug, Clone)]
+pub struct ArrangementInfo {
+    pub view: String,
+    pub operator: String,
+    pub input: Option<String>,
+    pub key: String,
+    pub scope: String,
+    pub ttl_ms: Option<i64>,
+    pub policy: Option<String>,
+    pub origin: String,
+    /// How many views and jobs (exports) depend on it.
+    pub readers: i64,
+    pub rows: i64,
+    pub bytes: i64,
+    pub live_scopes: i64,
+    pub expired: i64,
+    pub late_retractions: i64,
+    pub next_deadline: Option<i64>,
+}
+
+impl Progress {
+    /// Takes note of how far a worker is.
+    pub fn report(&self, worker: usize, commands: u64, through: Time) {
+        self.lock().workers[worker] = (commands, through);
+        self.changed.notify_all();
+    }
+
+    fn die(&self, why: String) {
+        self.lock().dead.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits until every worker has applied its commands and worked off what is before `now`.
+    fn wait(&self, sent: &[u64], now: Time) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if let Some(why) = &state.dead {
+                return Err(Error::Stopped(why.clone()));
+            }
+            if state.workers.iter().zip(sent).all(|((commands, through), sent)| commands >= sent && *through >= now) {
+                return Ok(());
+            }
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    /// Receives one answer from each worker; the death of one is an error, not a wait for ever.
+    fn gather<T>(&self, answers: &Receiver<T>, count: usize) -> Result<Vec<T>> {
+        const PATIENCE: Duration = Duration::from_millis(20);
+        let mut gathered = Vec::with_capacity(count);
+        while gathered.len() < count {
+            match answers.recv_timeout(PATIENCE) {
+                Ok(answer) => gathered.push(answer),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    if let Some(why) = &self.lock().dead {
+                        return Err(Error::Stopped(why.clone()));
+                    }
+                }
+            }
+        }
+        Ok(gathered)
+    }
+}
+
+/// Marks the engine as stopped when a worker's thread ends, however it ends.
+struct Obituary(Arc<Progress>);
+
+impl Drop for Obituary {
+    fn drop(&mut self) {
+        let why = if std::thread::panicking() { "a worker has failed" } else { "it was shut down" };
+        self.0.die(why.to_owned());
+    }
+}
+
+impl Log {
+    fn send(&mut self, worker: usize, command: Command) -> Result<()> {
+        let handle = &mut self.workers[worker];
+        handle.sent += 1;
+        handle.commands.send(command).map_err(|_| Error::Stopped("a worker is gone".to_owned()))?;
+        handle.thread.unpark();
+        Ok(())
+    }
+
+    fn send_all(&mut self, mut command: impl FnMut(usize) -> Command) -> Result<()> {
+        (0..self.workers.len()).try_for_each(|worker| self.send(worker, command(worker)))
+    }
+
+    fn advance(&mut self, to: Time) -> Result<()> {
+        if to > self.now {
+            self.now = to;
+            self.dirty = false;
+            self.send_all(|_| Command::Advance(to))?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self, progress: &Progress) -> Result<()> {
+        let sent: Vec<u64> = self.workers.iter().map(|worker| worker.sent).collect();
+        progress.wait(&sent, self.now)
+    }
+
+    /// Makes what came at the present time complete, and waits for it.
+    fn complete(&mut self, progress: &Progress) -> Result<()> {
+        if self.dirty {
+            self.advance(self.now + 1)?;
+        }
+        self.settle(progress)
+    }
+
+    /// Sends rows to the worker whose turn it is; those with a key, whose order counts, all to the first.
+    fn rows(&mut self, dataflow: u64, relation: RelationId, keyed: bool, rows: Rows) -> Result<()> {
+        self.turn = (self.turn + 1) % self.workers.len();
+        let worker = if keyed { 0 } else { self.turn };
+        let time = self.now;
+        self.dirty = true;
+        let command = match rows {
+            Rows::Errors(messages) => Command::Errors { dataflow, relation, time, messages },
+            Rows::Diffs { rows, diffs } => {
+                let diffs = diffs.iter().any(|diff| *diff != 1).then(|| diffs.into());
+                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
+            }
+            Rows::Ops { rows, ops } => {
+                let sign = |op: &Op| if *op == Op::Upsert { 1 } else { -1 };
+                let diffs = ops.iter().any(|op| *op != Op::Upsert).then(|| ops.iter().map(sign).collect());
+                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
+            }
+        };
+        self.send(worker, command)
+    }
+
+    /// All arrangements that a plan may depend on, by any of the ways in which the renderer looks for one.
+    fn reach(&self, plan: &Plan, into: &mut BTreeSet<Fingerprint>) {
+        if !into.insert(whole_rows(plan).fingerprint()) {
+            return;
+        }
+        if let Node::Get { id, .. } = plan.node()
+            && let Some(table) = self.tables.get(id)
+        {
+            into.insert(table.arrangement);
+        }
+        for arrangement in plan.arrangements() {
+            let id = arrangement.fingerprint();
+            into.extend([id, id.derived("key counts"), id.derived("keys")]);
+        }
+        plan.inputs().into_iter().for_each(|input| self.reach(input, into));
+    }
+
+    /// The sources that are reached from a plan without meeting an arrangement that is there.
+    fn missing(&self, plan: &Plan, have: &HashSet<Fingerprint>, into: &mut BTreeSet<RelationId>) {
+        if have.contains(&whole_rows(plan).fingerprint()) {
+            return;
+        }
+        match plan.node() {
+            Node::Get { id, .. } => {
+                if !self.tables.contains_key(id) {
+                    into.insert(*id);
+                }
+            }
+            Node::Constant { .. } => {}
+            Node::Linear { input, .. } | Node::Negate { input } => self.missing(input, have, into),
+            Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, into)),
+            _ => {
+                for arrangement in plan.arrangements() {
+                    if !have.contains(&arrangement.fingerprint()) {
+                        self.missing(&arrangement.input, have, into);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the dataflows that nobody wants for themselves and nobody imports from.
+    fn collect(&mut self, board: &ErrorBoard) -> Result<Vec<DataflowId>> {
+        let mut gone = Vec::new();
+        loop {
+            let wanted: BTreeSet<u64> = self.dataflows.values().flat_map(|dataflow| dataflow.depends.iter().copied()).collect();
+            let Some(id) = self.dataflows.iter().find(|(id, dataflow)| dataflow.retired && !wanted.contains(id)).map(|(id, _)| *id) else {
+                return Ok(gone);
+            };
+            self.dataflows.remove(&id);
+            self.send_all(|_| Command::Uninstall(id))?;
+            board.clear(id);
+            gone.push(DataflowId(id));
+        }
+    }
+}
+
+impl Runtime {
+    /// Starts `workers` threads. The present time is the epoch's first step until it is moved.
+    pub fn start(workers: usize) -> Result<Self> {
+        let (now, board) = (time::at(0, 1), ErrorBoard::default());
+        let progress = Arc::new(Progress::default());
+        progress.lock().workers = vec![(0, 0); workers];
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
+        let receivers: Mutex<Vec<Option<Receiver<Command>>>> = Mutex::new(receivers.into_iter().map(Some).collect());
+        let (threads, started) = channel();
+        let threads = Mutex::new(threads);
+        let config = if workers == 1 { timely::Config::thread() } else { timely::Config::process(workers) };
+        let (shared, posts) = (Arc::clone(&progress), board.clone());
+        let guards = timely::execute(config, move |worker| {
+            let _obituary = Obituary(Arc::clone(&shared));
+            let index = worker.index();
+            let commands = receivers.lock().ok().and_then(|mut receivers| receivers[index].take());
+            let greeted = threads.lock().is_ok_and(|threads| threads.send((index, std::thread::current())).is_ok());
+            if let (Some(commands), true) = (commands, greeted) {
+                Agent::new(worker, commands, posts.clone(), now).run(&shared);
+            }
+        })
+        .map_err(Error::Stopped)?;
+        let mut threads = progress.gather(&started, workers)?;
+        threads.sort_by_key(|(index, _)| *index);
+        let handle = |(commands, (_, thread))| Handle { commands, thread, sent: 0 };
+        let workers = senders.into_iter().zip(threads).map(handle).collect();
+        let log =
+            Log { workers, guards: Some(guards), now, dirty: false, next: 0, turn: 0, tables: HashMap::new(), dataflows: BTreeMap::new() };
+        Ok(Runtime { log: Mutex::new(log), progress, board })
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Makes a table's input and arrangement.
+    pub fn create_table(&self, table: Input) -> Result<()> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let (dataflow, as_of) = (log.next, log.now.saturating_sub(1));
+        log.next += 1;
+        let relation = table.relation();
+        let (reply, answers) = channel();
+        log.send_all(|_| Command::CreateTable { dataflow, relation: relation.clone(), as_of, reply: reply.clone() })?;
+        let built = first(self.progress.gather(&answers, log.workers.len())?)?;
+        let arrangement = built.arrangements.first().map(|(id, _)| *id);
+        let arrangement = arrangement.ok_or_else(|| Error::invalid(format!("table '{}' has no arrangement", relation.name)))?;
+        let keyed = !relation.primary_key.is_empty();
+        log.tables.insert(relation.id, Table { dataflow, keyed, arrangement });
+        log.dataflows.insert(dataflow, Dataflow::new(built, HashSet::new()));
+        Ok(())
+    }
+
+    /// Drops a table's input and arrangement. The caller has made sure that no dataflow gets it.
+    pub fn drop_table(&self, id: RelationId) -> Result<()> {
+        let mut log = self.log();
+        let Some(table) = log.tables.remove(&id) else { return Ok(()) };
+        log.dataflows.remove(&table.dataflow);
+        log.send_all(|_| Command::DropTable { dataflow: table.dataflow, relation: id })
+    }
+
+    /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get.
+    pub fn install(&self, exports: Vec<Export>, inputs: Vec<Input>) -> Result<Installed> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let (dataflow, as_of) = (log.next, log.now.saturating_sub(1));
+        log.next += 1;
+        let relations: Vec<Relation> = inputs.iter().filter(|input| matches!(input, Input::Source { .. })).map(Input::relation).collect();
+        let keyed = relations.iter().filter(|relation| !relation.primary_key.is_empty()).map(|relation| relation.id).collect();
+        let (exports, outlets): (Vec<_>, Vec<_>) = exports.into_iter().map(Export::split).unzip();
+        let reached = exports.iter().map(|(name, plan, _)| {
+            let mut reached = BTreeSet::new();
+            log.reach(plan, &mut reached);
+            (name.clone(), reached)
+        });
+        let reached: Vec<_> = reached.collect();
+        let blueprint = Arc::new(Blueprint { dataflow, exports, relations, as_of });
+        let (reply, answers) = channel();
+        let mut outlets = Some(outlets);
+        log.send_all(|_| Command::Install {
+            blueprint: Arc::clone(&blueprint),
+            outlets: outlets.take().unwrap_or_default(),
+            reply: reply.clone(),
+        })?;
+        let built = first(self.progress.gather(&answers, log.workers.len())?)?;
+        let reads = built.reads.clone();
+        log.dataflows.insert(dataflow, Dataflow { exports: reached, ..Dataflow::new(built, keyed) });
+        Ok(Installed { id: DataflowId(dataflow), reads })
+    }
+
+    /// One of a dataflow's exports is not wanted any more, others are: it counts no longer as a reader.
+    pub fn release(&self, id: DataflowId, export: &str) {
+        if let Some(dataflow) = self.log().dataflows.get_mut(&id.0) {
+            dataflow.exports.retain(|(name, _)| name != export);
+        }
+        self.board.post(id.0, export, vec![]);
+    }
+
+    /// Ends a dataflow: its sinks are flushed and closed, and what nothing else reads is freed. Returns the dataflows
+    /// that are gone with it: this one unless others import from it, and those that were kept only for it. Their
+    /// sources need not be read any longer.
+    pub fn uninstall(&self, id: DataflowId) -> Result<Vec<DataflowId>> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        if let Some(dataflow) = log.dataflows.get_mut(&id.0) {
+            dataflow.retired = true;
+            dataflow.exports.clear();
+        }
+        log.send_all(|_| Command::Silence(id.0))?;
+        self.board.clear(id.0);
+        log.collect(&self.board)
+    }
+
+    /// Adds rows to a table at the present time.
+    pub fn insert(&self, table: RelationId, rows: Rows) -> Result<()> {
+        let mut log = self.log();
+        let Some(Table { dataflow, keyed, .. }) = log.tables.get(&table) else {
+            return Err(Error::invalid("the table is gone"));
+        };
+        let (dataflow, keyed) = (*dataflow, *keyed);
+        log.rows(dataflow, table, keyed, rows)
+    }
+
+    /// Adds rows to one dataflow's source at the present time. A dataflow that is gone takes none.
+    pub fn feed(&self, dataflow: DataflowId, source: RelationId, rows: Rows) -> Result<()> {
+        let mut log = self.log();
+        match log.dataflows.get(&dataflow.0) {
+            Some(known) => {
+                let keyed = known.keyed.contains(&source);
+                log.rows(dataflow.0, source, keyed, rows)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The present time: that of rows that come now.
+    pub fn now(&self) -> Time {
+        self.log().now
+    }
+
+    /// Moves the present time forward; what came before is complete.
+    pub fn advance(&self, to: Time) -> Result<()> {
+        self.log().advance(to)
+    }
+
+    /// Waits until all that is complete has been worked off and is out of the sinks.
+    pub fn settle(&self) -> Result<()> {
+        let (sent, now) = {
+            let log = self.log();
+            (log.workers.iter().map(|worker| worker.sent).collect::<Vec<_>>(), log.now)
+        };
+        self.progress.wait(&sent, now)
+    }
+
+    /// The rows of a plan just before the present time, with their multiplicities (positive); errors among them are
+    /// an [`Error::Data`]. Advances time by a step first if rows came at the present one. Waits.
+    pub fn peek(&self, plan: &Plan) -> Result<(RecordBatch, Vec<i64>)> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let until = log.now;
+        let (reply, answers) = channel();
+        log.send_all(|_| Command::Peek { plan: plan.clone(), until, reply: reply.clone() })?;
+        let peeked = self.progress.gather(&answers, log.workers.len())?.into_iter().collect::<Result<Vec<_>>>()?;
+        drop(log);
+        let errors = consolidated(peeked.iter().flat_map(|peeked| &peeked.errors));
+        if !errors.is_empty() {
+            let messages: Vec<String> = errors.iter().map(|(message, _)| String::from_utf8_lossy(message).into_owned()).collect();
+            return Err(Error::Data(summary(&messages)));
+        }
+        let rows = consolidated(peeked.iter().flat_map(|peeked| &peeked.rows));
+        if let Some((row, count)) = rows.iter().find(|(_, count)| *count < 0) {
+            let row = Codec::new(plan.row(), 0)?.decode([*row].into_iter())?;
+            return Err(Error::Data(format!("the row ({}) is there {count} times", crate::text::line(&row, 0).join(", "))));
+        }
+        let batch = Codec::new(plan.row(), 0)?.decode(rows.iter().map(|(row, _)| *row))?;
+        Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
+    }
+
+    /// All arrangements, live. Waits.
+    pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let (reply, answers) = channel();
+        log.send_all(|_| Command::Sizes { reply: reply.clone() })?;
+        let mut sizes: HashMap<Fingerprint, (usize, usize)> = HashMap::new();
+        for (id, rows, bytes) in self.progress.gather(&answers, log.workers.len())?.into_iter().flatten() {
+            let size = sizes.entry(id).or_default();
+            *size = (size.0 + rows, size.1 + bytes);
+        }
+        let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
+        let mut infos: Vec<ArrangementInfo> = log
+            .dataflows
+            .values()
+            .flat_map(|dataflow| &dataflow.arrangements)
+            .map(|(id, label)| {
+                let (rows, bytes) = sizes.get(id).copied().unwrap_or_default();
+                let readers = exports.iter().filter(|(_, reached)| reached.contains(id)).count();
+                ArrangementInfo::new(label, readers, rows, bytes)
+            })
+            .collect();
+        infos.sort_by(|a, b| (&a.view, &a.operator, &a.input, &a.key).cmp(&(&b.view, &b.operator, &b.input, &b.key)));
+        Ok(infos)
+    }
+
+    /// The sources that would have to be read to answer the plan: those that no dataflow's arrangement stands for.
+    pub fn missing_sources(&self, plan: &Plan) -> Vec<RelationId> {
+        let log = self.log();
+        let have = log.dataflows.values().flat_map(|dataflow| &dataflow.arrangements).map(|(id, _)| *id).collect();
+        let mut missing = BTreeSet::new();
+        log.missing(plan, &have, &mut missing);
+        missing.into_iter().collect()
+    }
+
+    /// One message for each maintained view or sink that has errors now, or whose sink failed. Waits.
+    pub fn errors(&self) -> Result<Vec<String>> {
+        self.settle()?;
+        Ok(self.board.messages())
+    }
+
+    /// Ends all dataflows and joins the threads.
+    pub fn shutdown(&self) -> Result<()> {
+        let mut log = self.log();
+        let Some(guards) = log.guards.take() else { return Ok(()) };
+        // A worker that is gone already needs no telling.
+        let told = log.send_all(|_| Command::Shutdown);
+        drop(log);
+        let failed = guards.join().into_iter().find_map(Result::err);
+        match failed {
+            Some(why) => Err(Error::Stopped(why)),
+            None => told,
+        }
+    }
+}
+
+impl Dataflow {
+    fn new(built: Built, keyed: HashSet<RelationId>) -> Self {
+        Dataflow { exports: vec![], keyed, depends: built.depends, arrangements: built.arrangements, retired: false }
+    }
+}
+
+impl Export {
+    /// What it exports.
+    pub fn plan(&self) -> &Plan {
+        let (Export::Maintain { plan, .. } | Export::Sink { plan, .. } | Export::Subscribe { plan, .. }) = self;
+        plan
+    }
+
+    /// What every worker builds, and what only the first one gets.
+    fn split(self) -> ((String, Plan, ExportKind), Option<Outlet>) {
+        match self {
+            Export::Maintain { name, plan } => ((name, plan, ExportKind::Maintain), None),
+            Export::Sink { name, plan, key, sink } => ((name, plan, ExportKind::Deliver), Some(Outlet::Sink { key, sink })),
+            Export::Subscribe { name, plan, to } => ((name, plan, ExportKind::Deliver), Some(Outlet::Subscriber(to))),
+        }
+    }
+}
+
+impl Input {
+    fn relation(&self) -> Relation {
+        let (Input::Table { id, name, row, primary_key } | Input::Source { id, name, row, primary_key }) = self.clone();
+        Relation { id, name, row, primary_key }
+    }
+}
+
+impl ArrangementInfo {
+    fn new(label: &Label, readers: usize, rows: usize, bytes: usize) -> Self {
+        let scope = if label.operator.starts_with("Join") || label.operator == "Get" { "row" } else { "group" };
+        ArrangementInfo {
+            view: label.view.clone(),
+            operator: label.operator.clone(),
+            input: label.input.clone(),
+            key: label.key.clone(),
+            scope: scope.to_owned(),
+            ttl_ms: None,
+            policy: None,
+            origin: "default".to_owned(),
+            readers: readers as i64,
+            rows: rows as i64,
+            bytes: bytes as i64,
+            live_scopes: 0,
+            expired: 0,
+            late_retractions: 0,
+            next_deadline: None,
+        }
+    }
+}
+
+/// All workers build the same: the first answer stands for all, an error for any.
+fn first(built: Vec<Result<Built>>) -> Result<Built> {
+    // The first worker's answer need not come first; what is said of inputs and arrangements is the same.
+    let mut built = built.into_iter().collect::<Result<Vec<_>>>()?;
+    built.pop().ok_or_else(|| Error::Stopped("no worker has answered".to_owned()))
+}
+
+/// Rows added up, in byte order.
+fn consolidated<'a>(containers: impl Iterator<Item = &'a Updates>) -> Vec<(&'a [u8], i64)> {
+    let each = containers.flat_map(|updates| (0..updates.len()).map(move |index| (updates.row(index), updates.diff(index))));
+    let mut rows: Vec<(&[u8], i64)> = each.collect();
+    differential_dataflow::consolidation::consolidate(&mut rows);
+    rows
+}

@@ -1,0 +1,208 @@
+//! Statements, one at a time: each goes to the file that is named for it.
+//!
+//! Definitions are planned when they are made, so that their errors come at once, and gathered until something has
+//! to flow; [`Session::flow`] then installs all of them as one dataflow, in which they share what they can.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::catalog::{Catalog, Member};
+use super::clock::Clock;
+use super::driver::{Driver, Which};
+use super::names::Names;
+use super::runtime::{DataflowId, Export};
+use super::transaction::Transaction;
+use super::{Outcome, Shared, plans};
+use crate::connector::Output;
+use crate::error::{Error, Result};
+use crate::plan::RelationId;
+use crate::sql::planner::{Planned, Purpose};
+use crate::sql::statement::{DropKind, Parsed, Query, Statement};
+
+/// What statements work on. There is one for an engine.
+pub(super) struct Session {
+    pub catalog: Catalog,
+    pub driver: Arc<Driver>,
+    pub transaction: Option<Transaction>,
+    /// Where relative paths start.
+    pub base: PathBuf,
+    /// Where print sinks write.
+    pub output: Output,
+    pub default_clock: Clock,
+}
+
+/// A planned query and the names that it reads.
+pub(super) type PlannedReads = (Planned, std::collections::BTreeSet<String>);
+
+impl Session {
+    /// Runs one statement. `engine` is what a subscription keeps of it.
+    pub fn run(&mut self, parsed: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
+        self.prepare()?;
+        match &parsed.statement {
+            Statement::CreateTable(create) => self.create_table(create, &parsed.text),
+            Statement::CreateView(create) => self.create_view(create, &parsed.text),
+            Statement::AlterView { name, options } => self.alter_view(name, options),
+            Statement::Drop { kind: DropKind::Table, name, if_exists } => self.drop_table(name, *if_exists),
+            Statement::Drop { kind: DropKind::View, name, if_exists } => self.drop_view(name, *if_exists),
+            Statement::Drop { kind: DropKind::Job, name, if_exists } => self.drop_job(name, *if_exists),
+            Statement::Insert(insert) => self.insert(insert),
+            Statement::StatementSet(inserts) => self.statement_set(inserts),
+            Statement::Update(update) => self.update(update),
+            Statement::Delete(delete) => self.delete(delete),
+            Statement::Begin => self.begin(),
+            Statement::Commit => self.commit(),
+            Statement::Rollback => self.rollback(),
+            Statement::Query(query) => self.select(query).map(Outcome::Rows),
+            Statement::Explain { what, .. } => self.explain(what),
+            Statement::Show(show) => self.show(show),
+            Statement::Set { name, value } => self.set(name, value),
+            Statement::Reset(name) => self.reset(name.as_deref()),
+            Statement::AdvanceTo(instant) => self.advance(|timeline| timeline.advance_to(*instant)),
+            Statement::AdvanceBy(duration) => self.advance(|timeline| timeline.advance_by(*duration)),
+            Statement::Subscribe(query) => self.subscribe(query, engine).map(Outcome::Subscription),
+        }
+    }
+
+    /// What comes before every statement: is the engine well, and has a subscription been let go of?
+    pub fn prepare(&mut self) -> Result<()> {
+        self.driver.check()?;
+        self.reap()
+    }
+
+    /// Plans a query, and says what it reads.
+    pub fn plan(&self, query: &Query, purpose: Purpose) -> Result<PlannedReads> {
+        let names = Names::new(&self.catalog, &self.driver, self.transaction.as_ref(), purpose);
+        let planned = names.plan(query)?;
+        Ok((planned, names.into_read()))
+    }
+
+    /// A query's answer is as of now.
+    pub fn once(&self) -> Purpose {
+        Purpose::Once { now: self.driver.timeline().present() }
+    }
+
+    /// Definitions stay out of transactions, which are about rows.
+    pub fn check_no_transaction(&self, what: &str) -> Result<()> {
+        match self.transaction {
+            Some(_) => Err(Error::invalid(format!("{what} cannot stand in a transaction: COMMIT or ROLLBACK first"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves a manual clock, once what is being read has come in.
+    pub fn advance(&mut self, go: impl FnOnce(&super::clock::Timeline) -> Result<()>) -> Result<Outcome> {
+        self.check_no_transaction("ADVANCE")?;
+        self.flow()?;
+        self.catch_up()?;
+        go(self.driver.timeline())?;
+        Ok(Outcome::Done("ADVANCE".into()))
+    }
+
+    /// Under a manual clock what comes first is what was said first: bounded sources are read to their ends before
+    /// anything else happens. A wall clock waits for nobody.
+    pub fn catch_up(&self) -> Result<()> {
+        if self.driver.timeline().clock() == Clock::Manual { self.driver.wait(Which::Bounded) } else { Ok(()) }
+    }
+
+    /// Installs what was gathered, and starts to read for it.
+    pub fn flow(&mut self) -> Result<()> {
+        let pending = self.catalog.take_pending();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        // What has nothing in common is built apart, so that it can end apart.
+        let (members, exports): (Vec<Member>, Vec<Export>) =
+            pending.into_iter().filter_map(|member| self.export(&member).map(|export| (member, export))).unzip();
+        let mut parts: Vec<(usize, Member, Export)> =
+            plans::components(exports.iter().map(Export::plan), |id| self.catalog.relation(id).is_some_and(|table| table.is_in_memory()))
+                .into_iter()
+                .zip(members)
+                .zip(exports)
+                .map(|((component, member), export)| (component, member, export))
+                .collect();
+        parts.sort_by_key(|(component, ..)| *component);
+        let mut failed = Ok(());
+        while let Some((component, ..)) = parts.first() {
+            let component = *component;
+            let rest = parts.split_off(parts.partition_point(|part| part.0 == component));
+            let (members, exports): (Vec<Member>, Vec<Export>) = parts.into_iter().map(|(_, member, export)| (member, export)).unzip();
+            parts = rest;
+            match self.install(exports) {
+                Ok(dataflow) => self.catalog.installed(dataflow, members),
+                Err(error) => {
+                    // What cannot be built is not there, or every later statement would fail with it.
+                    members.iter().for_each(|member| drop(self.catalog.remove(member)));
+                    self.count_jobs();
+                    failed = failed.and(Err(error));
+                }
+            }
+        }
+        failed
+    }
+
+    /// Installs exports as one dataflow and starts to read the sources that it wants.
+    pub fn install(&self, exports: Vec<Export>) -> Result<DataflowId> {
+        let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
+        // As a step of its own: what the dataflow begins with is complete once it is there.
+        let installed = self.driver.timeline().step(0, |runtime, _| runtime.install(exports, inputs))?;
+        let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
+        self.driver.read(installed.id, tables)?;
+        Ok(installed.id)
+    }
+
+    fn export(&mut self, member: &Member) -> Option<Export> {
+        match member {
+            Member::View(name) => {
+                let view = self.catalog.find_view(name)?;
+                Some(Export::Maintain { name: name.clone(), plan: view.plan.clone() })
+            }
+            Member::Job(name) => {
+                let gate = self.catalog.take_gate(name)?;
+                let job = self.catalog.job(name).ok()?;
+                let key = self.catalog.find_table(&job.sink)?.spec()?.primary_key.clone();
+                Some(Export::Sink { name: name.clone(), plan: job.plan.clone(), key, sink: Box::new(gate) })
+            }
+            Member::Subscription(_) => None,
+        }
+    }
+
+    /// Removes a view, job or subscription: its sink is closed, and its dataflow ended if nothing else needs it.
+    pub fn remove(&mut self, member: &Member) -> Result<()> {
+        let shared = self.catalog.dataflow(member);
+        let (job, dataflow) = self.catalog.remove(member);
+        if let (None, Some(shared), Some(export)) = (dataflow, shared, member.export()) {
+            self.driver.runtime().release(shared, export);
+        }
+        let ended = dataflow.map_or(Ok(()), |dataflow| self.driver.uninstall(dataflow));
+        let closed = job.map_or(Ok(()), |job| job.keeper.close());
+        self.count_jobs();
+        ended.and(closed)
+    }
+
+    /// Ends the subscriptions whose holders have let go of them.
+    pub fn reap(&mut self) -> Result<()> {
+        self.catalog.closed_subscriptions().iter().try_for_each(|member| self.remove(member))
+    }
+
+    /// Makes everything that was written visible to others.
+    pub fn flush_sinks(&self) -> Result<()> {
+        self.catalog.jobs().try_for_each(|job| job.keeper.flush())
+    }
+
+    /// Lets go of all sinks.
+    pub fn close_sinks(&self) -> Result<()> {
+        self.catalog.jobs().try_for_each(|job| job.keeper.close())
+    }
+
+    /// The first failure among the sources of a plan's relations.
+    pub fn check_sources(&self, plan: &crate::plan::Plan) -> Result<()> {
+        let relations: Vec<RelationId> = plans::gets([plan]);
+        self.driver.failure(Some(&relations))
+    }
+
+    /// Keeps the count of jobs that `stats` shows without asking the session.
+    pub fn count_jobs(&self) {
+        self.driver.counters.jobs.store(self.catalog.jobs().count() as u64, Ordering::Relaxed);
+    }
+}

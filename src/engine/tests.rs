@@ -1,0 +1,161 @@
+//! What a session promises, from SQL in to rows out.
+
+use super::*;
+
+fn engine() -> Engine {
+    Engine::builder().clock(Clock::Manual).build().unwrap()
+}
+
+/// Runs statements that must succeed.
+fn run(engine: &Engine, sql: &str) {
+    engine.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+/// A query's rows, one text a row.
+fn rows(engine: &Engine, sql: &str) -> Vec<String> {
+    let rows = engine.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    (0..rows.num_rows()).map(|row| crate::text::line(&rows, row).join(" ")).collect()
+}
+
+/// The message of a statement that must fail.
+fn error(engine: &Engine, sql: &str) -> String {
+    engine.execute(sql).map(|_| ()).expect_err(sql).to_string()
+}
+
+#[test]
+fn an_engine_can_be_used_from_any_thread() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Engine>();
+    sent::<Subscription>();
+    sent::<Outcome>();
+}
+
+#[test]
+fn a_transaction_reads_its_own_writes_and_nobody_else_does_before_commit() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE k (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); CREATE VIEW total AS SELECT SUM(v) AS s FROM k");
+    run(&engine, "INSERT INTO k VALUES (1, 10), (2, 20); BEGIN");
+    run(
+        &engine,
+        "INSERT INTO k VALUES (3, 30); UPDATE k SET id = 4 WHERE id = 1; DELETE FROM k WHERE id = 2; UPDATE k SET v = v + 1 WHERE id = 3",
+    );
+    assert_eq!(rows(&engine, "SELECT * FROM k ORDER BY id"), ["3 31", "4 10"]);
+    assert_eq!(rows(&engine, "SELECT s FROM total"), ["41"]);
+    run(&engine, "ROLLBACK");
+    assert_eq!(rows(&engine, "SELECT * FROM k ORDER BY id"), ["1 10", "2 20"]);
+}
+
+#[test]
+fn a_transaction_is_one_step_of_a_changelog() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE a (n INT); CREATE TABLE b (n INT)");
+    run(&engine, "CREATE TABLE log (n INT) WITH ('connector' = 'changelog')");
+    run(&engine, "INSERT INTO log SELECT COUNT(*) FROM (SELECT n FROM a UNION ALL SELECT n FROM b)");
+    run(&engine, "BEGIN; INSERT INTO a VALUES (1), (2); INSERT INTO b VALUES (1); COMMIT");
+    assert_eq!(rows(&engine, "SELECT op, n FROM log ORDER BY seq"), ["+I 0", "-D 0", "+I 3"]);
+}
+
+#[test]
+fn the_last_row_of_a_key_in_one_insert_wins() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE k (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO k VALUES (1, 9), (1, 3), (1, 5)");
+    assert_eq!(rows(&engine, "SELECT * FROM k"), ["1 5"]);
+}
+
+#[test]
+fn an_update_that_moves_keys_along_loses_none() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE k (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO k VALUES (1, 10), (2, 20), (3, 30)");
+    run(&engine, "UPDATE k SET id = id + 1");
+    assert_eq!(rows(&engine, "SELECT * FROM k ORDER BY id"), ["2 10", "3 20", "4 30"]);
+}
+
+#[test]
+fn equal_rows_are_changed_as_often_as_they_are_there() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (1), (2)");
+    assert!(matches!(engine.execute("UPDATE t SET n = 5 WHERE n = 1").unwrap()[..], [Outcome::Changed(2)]));
+    assert_eq!(rows(&engine, "SELECT n FROM t ORDER BY n"), ["2", "5", "5"]);
+    assert!(matches!(engine.execute("DELETE FROM t WHERE n = 5").unwrap()[..], [Outcome::Changed(2)]));
+    assert_eq!(rows(&engine, "SELECT n FROM t"), ["2"]);
+}
+
+#[test]
+fn computed_columns_follow_the_columns_that_they_are_made_of() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (twice AS n * 2, n INT, came AS PROCTIME()); INSERT INTO t VALUES (3)");
+    run(&engine, "ADVANCE BY '7 s'; INSERT INTO t VALUES (4)");
+    assert_eq!(rows(&engine, "SELECT * FROM t ORDER BY n"), ["6 3 1970-01-01 00:00:00", "8 4 1970-01-01 00:00:07"]);
+    run(&engine, "UPDATE t SET n = 10 WHERE twice = 6");
+    assert_eq!(rows(&engine, "SELECT twice FROM t ORDER BY twice"), ["8", "20"]);
+    assert!(error(&engine, "INSERT INTO t (twice) VALUES (1)").contains("'twice'"));
+}
+
+#[test]
+fn a_definition_in_use_is_not_dropped_and_says_by_whom() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); CREATE MATERIALIZED VIEW v AS SELECT n FROM t");
+    let subscription = engine.subscribe("v").unwrap();
+    assert!(error(&engine, "DROP TABLE t").contains("view 'v'"));
+    assert!(error(&engine, "DROP VIEW v").contains("a subscription"));
+    assert!(error(&engine, "CREATE OR REPLACE VIEW v AS SELECT 1 AS n").contains("a subscription"));
+    drop(subscription);
+    run(&engine, "DROP VIEW v; DROP TABLE t; CREATE TABLE t (other VARCHAR)");
+    assert!(rows(&engine, "SELECT * FROM t").is_empty());
+}
+
+#[test]
+fn a_second_job_into_a_sink_is_another_job() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); CREATE TABLE log (n INT) WITH ('connector' = 'changelog')");
+    run(&engine, "INSERT INTO log SELECT n FROM t; INSERT INTO log SELECT n + 1 FROM t; INSERT INTO t VALUES (1)");
+    assert_eq!(rows(&engine, "SELECT n FROM log ORDER BY n"), ["1", "2"]);
+    run(&engine, "DROP JOB `log#2`; INSERT INTO t VALUES (5)");
+    assert_eq!(rows(&engine, "SELECT n FROM log ORDER BY n"), ["1", "2", "5"]);
+}
+
+#[test]
+fn a_statement_that_fails_has_done_nothing() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT NOT NULL, d INT); INSERT INTO t VALUES (1, 1)");
+    assert!(error(&engine, "INSERT INTO t VALUES (2, 2), (NULL, 3)").contains("column 'n' of table 't' is NOT NULL"));
+    assert!(error(&engine, "INSERT INTO t SELECT n, n / (d - 1) FROM t").to_lowercase().contains("divi"));
+    assert!(error(&engine, "UPDATE t SET n = NULL").contains("'n'"));
+    assert_eq!(rows(&engine, "SELECT * FROM t"), ["1 1"]);
+}
+
+#[test]
+fn the_clock_is_chosen_before_anything_flows() {
+    let engine = Engine::builder().build().unwrap();
+    run(&engine, "SET clock = 'manual'; CREATE TABLE t (n INT); INSERT INTO t VALUES (1)");
+    assert!(error(&engine, "SET clock = 'wall'").contains("'manual'"));
+    assert!(error(&engine, "ADVANCE TO TIMESTAMP '1969-12-31 00:00:00'").contains("does not go back"));
+    run(&engine, "ADVANCE TO TIMESTAMP '1970-01-02 00:00:00'");
+    assert_eq!(rows(&engine, "SELECT NOW() = TIMESTAMP '1970-01-02 00:00:00'"), ["true"]);
+}
+
+#[test]
+fn a_subscription_ends_with_the_engine_and_does_not_keep_it() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1)");
+    let mut subscription = engine.subscribe("t").unwrap();
+    assert_eq!(subscription.next().unwrap().unwrap().diffs, [1]);
+    drop(engine);
+    assert!(subscription.next().is_none());
+}
+
+#[test]
+fn two_engines_in_one_process_know_nothing_of_each_other() {
+    let (one, two) = (engine(), engine());
+    run(&one, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1)");
+    run(&two, "CREATE TABLE t (word VARCHAR); INSERT INTO t VALUES ('two')");
+    assert_eq!((rows(&one, "SELECT * FROM t"), rows(&two, "SELECT * FROM t")), (vec!["1".to_string()], vec!["two".to_string()]));
+}
+
+#[test]
+fn what_is_shut_down_says_so() {
+    let engine = engine();
+    assert_eq!((engine.shutdown(), engine.shutdown()), (Ok(()), Ok(())));
+    assert!(matches!(engine.execute("SELECT 1"), Err(Error::Stopped(_))));
+}

@@ -1,0 +1,24 @@
+//! Evaluation over Arrow columns: scalars, general aggregates and window functions, with failing rows told apart.
+//!
+//! What a row evaluates to depends on the row alone, never on the batch it came in: a row that failed when it was
+//! inserted fails with the same words when it is retracted, so that the failure cancels as a value would. Integer
+//! arithmetic is exact: a result that does not fit its type is a failure, not another number (see [`checked`]).
+//!
+//! Nothing in here keeps state or knows time; the operators that do are in the dataflow.
+
+mod aggregate;
+mod checked;
+mod display;
+mod exact;
+mod failure;
+mod fallible;
+mod linear;
+mod unnest;
+mod window;
+
+pub use aggregate::aggregate;
+pub use checked::checked;
+pub use display::{readable, readable_aggregate, readable_type, readable_value, readable_window};
+pub use fallible::is_fallible;
+pub use linear::{Evaluated, run_steps};
+pub use window::{WindowAggregate, window};

@@ -1,0 +1,110 @@
+//! What rows are grouped by: GROUP BY's columns, or its grouping sets.
+//!
+//! With grouping sets every row is in one group of each set. So the rows go through one projection a set, which has NULL
+//! for the columns that the set leaves out and a number that tells the sets apart (a NULL of a subtotal is not a NULL of
+//! the data), and all of them are grouped at once. The empty set, and a query without GROUP BY, have their one group
+//! even over no rows.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion_common::ScalarValue;
+use datafusion_expr::Expr;
+use datafusion_expr::expr::GroupingSet;
+use datafusion_expr::logical_plan::Aggregate;
+use datafusion_expr::utils::grouping_set_to_exprlist;
+
+use crate::error::Result;
+use crate::plan::{Column, Plan, RowType, Scalar};
+
+use super::scalar::{Item, item, key_item, literal, null_item};
+use super::{linear, nodes};
+
+/// The rows of an aggregate's input under the keys of their groups.
+pub(super) struct Groups {
+    input: Plan,
+    /// The key's columns.
+    pub key: Vec<Column>,
+    /// For each grouping set, the key computed of a row.
+    sets: Vec<Vec<Item>>,
+    /// The keys of groups that are there over no rows: one batch of one row each.
+    pub always: Vec<RecordBatch>,
+}
+
+impl Groups {
+    /// The groups of `aggregate` over the rows of `input`.
+    pub fn new(aggregate: &Aggregate, input: Plan) -> Result<Self> {
+        let exprs = grouping_set_to_exprlist(&aggregate.group_expr)?;
+        let names = aggregate.schema.fields();
+        let items = exprs.iter().zip(names).map(|(expr, field)| {
+            let item = item(expr, field.name(), aggregate.input.schema(), input.row())?;
+            key_item(item, input.row())
+        });
+        let items = items.collect::<Result<Vec<Item>>>()?;
+        let Some(masks) = masks(&aggregate.group_expr, &exprs) else {
+            let key: Vec<Column> = items.iter().map(|(_, column)| column.clone()).collect();
+            let always = if key.is_empty() { vec![one_row(&key, vec![])?] } else { vec![] };
+            return Ok(Groups { input, key, sets: vec![items], always });
+        };
+        let id_type = names[items.len()].data_type();
+        let id = Column::new(names[items.len()].name(), id_type.clone(), false);
+        let mut key: Vec<Column> = items.iter().map(|(_, column)| Column { nullable: true, ..column.clone() }).collect();
+        key.push(id.clone());
+        let (mut sets, mut always) = (vec![], vec![]);
+        for (at, present) in masks.iter().enumerate() {
+            let repeat = masks[..at].iter().filter(|earlier| *earlier == present).count();
+            let number = ScalarValue::UInt64(Some(set_number(present, repeat))).cast_to(id_type)?;
+            if present.iter().all(|present| !present) {
+                let nulls = key[..items.len()].iter().map(|column| Ok(ScalarValue::try_from(&column.data_type)?));
+                let cells = nulls.chain([Ok(number.clone())]).collect::<Result<Vec<_>>>()?;
+                always.push(one_row(&key, cells)?);
+            }
+            let set = items.iter().zip(present).map(|((scalar, column), present)| match present {
+                true => Ok((scalar.clone(), Column { nullable: true, ..column.clone() })),
+                false => null_item(&column.name, &column.data_type),
+            });
+            sets.push(set.chain([Ok((literal(number), id.clone()))]).collect::<Result<Vec<_>>>()?);
+        }
+        Ok(Groups { input, key, sets, always })
+    }
+
+    /// What the rows of the aggregate's input look like.
+    pub fn row(&self) -> &RowType {
+        self.input.row()
+    }
+
+    /// `key ++ values` of every row in every group it is in; only of rows on which `filter` is true.
+    pub fn rows(&self, filter: Option<&Scalar>, values: &[Item]) -> Plan {
+        let input = match filter {
+            None => self.input.clone(),
+            Some(filter) => linear::filter(self.input.clone(), filter.clone()),
+        };
+        let of_set = |set: &Vec<Item>| linear::project(input.clone(), set.iter().chain(values).cloned().collect());
+        nodes::union(self.sets.iter().map(of_set).collect())
+    }
+}
+
+/// DataFusion's `__grouping_id`: a bit for each absent column, the last column's lowest, and above them how many equal
+/// sets came before. GROUPING() reads it.
+fn set_number(present: &[bool], repeat: usize) -> u64 {
+    let absent = present.iter().fold(0, |bits, present| bits << 1 | u64::from(!present));
+    absent | (repeat as u64).checked_shl(present.len() as u32).unwrap_or(0)
+}
+
+/// For each grouping set, which of `exprs` are in it. None without grouping sets.
+fn masks(group_expr: &[Expr], exprs: &[&Expr]) -> Option<Vec<Vec<bool>>> {
+    let [Expr::GroupingSet(sets)] = group_expr else { return None };
+    let width = exprs.len();
+    Some(match sets {
+        GroupingSet::Rollup(_) => (0..=width).rev().map(|length| (0..width).map(|index| index < length).collect()).collect(),
+        GroupingSet::Cube(_) => {
+            let bit = |set: u64, index: usize| set >> (width - 1 - index) & 1 == 1;
+            (0..1u64 << width).rev().map(|set| (0..width).map(|index| bit(set, index)).collect()).collect()
+        }
+        GroupingSet::GroupingSets(sets) => sets.iter().map(|set| exprs.iter().map(|expr| set.contains(expr)).collect()).collect(),
+    })
+}
+
+fn one_row(key: &[Column], cells: Vec<ScalarValue>) -> Result<RecordBatch> {
+    let columns = cells.iter().map(|cell| Ok(cell.to_array()?)).collect::<Result<Vec<ArrayRef>>>()?;
+    let schema = RowType::new(key.iter().cloned()).schema();
+    Ok(RecordBatch::try_new_with_options(schema, columns, &RecordBatchOptions::new().with_row_count(Some(1)))?)
+}

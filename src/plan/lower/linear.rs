@@ -1,0 +1,147 @@
+//! Filters and projections, fused as they are made.
+//!
+//! A [`Node::Linear`] never reads another one: its steps are appended to the other's. A projection over a projection
+//! becomes one (unless that would evaluate an expression twice), a filter moves before a projection of plain columns,
+//! and what comes out as it went in is not there at all.
+
+use datafusion_physical_expr::expressions::Literal;
+
+use crate::plan::{Node, Plan, Rank, RowType, Scalar, Step};
+
+use super::scalar::{Item, column_index, is_true, mentions, pick, substitute};
+
+/// The rows of `input` on which `predicate` is true.
+pub(super) fn filter(input: Plan, predicate: Scalar) -> Plan {
+    let row = input.row().clone();
+    append(input, Step::Filter(predicate), row)
+}
+
+/// Rows of these columns, computed of the rows of `input`. Names alone make no projection: where the columns are those
+/// of `input`, the answer is `input`, with its names.
+pub(super) fn project(input: Plan, items: Vec<Item>) -> Plan {
+    let row = RowType::new(items.iter().map(|(_, column)| column.clone()));
+    append(input, Step::Project(items), row)
+}
+
+/// These columns of `input`, in this order, in ascending order.
+pub(super) fn project_columns(input: Plan, columns: impl IntoIterator<Item = usize>) -> Plan {
+    let items = columns.into_iter().map(|index| pick(input.row(), index)).collect();
+    project(input, items)
+}
+
+/// One row for each element of the list in `column`, which makes rows of type `row`.
+pub(super) fn unnest(input: Plan, column: usize, outer: bool, row: RowType) -> Plan {
+    append(input, Step::Unnest { column, outer }, row)
+}
+
+/// The first columns of the rows under these names, in ascending order.
+pub(super) fn rename(input: Plan, names: impl IntoIterator<Item = String>) -> Plan {
+    let items: Vec<Item> = names
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let (scalar, mut column) = pick(input.row(), index);
+            column.name = name;
+            (scalar, column)
+        })
+        .collect();
+    if items.len() == input.row().len() && items.iter().zip(input.row().columns.iter()).all(|((_, new), old)| new == old) {
+        return input;
+    }
+    let row = RowType::new(items.iter().map(|(_, column)| column.clone()));
+    let (base, mut steps) = open(&input);
+    push(&mut steps, Step::Project(items));
+    Plan::new(Node::Linear { input: base, steps }, row)
+}
+
+fn append(input: Plan, step: Step, row: RowType) -> Plan {
+    let (base, mut steps) = open(&input);
+    push(&mut steps, step);
+    close(base, steps, row)
+}
+
+/// What a linear node would read, and the steps that are there already.
+fn open(input: &Plan) -> (Plan, Vec<Step>) {
+    match input.node() {
+        Node::Linear { input, steps } => (input.clone(), steps.clone()),
+        _ => (input.clone(), vec![]),
+    }
+}
+
+fn close(base: Plan, mut steps: Vec<Step>, mut row: RowType) -> Plan {
+    let base = without_unread_rank(base, &steps);
+    let only_filters_before = steps.iter().rev().skip(1).all(|step| matches!(step, Step::Filter(_)));
+    if only_filters_before && matches!(steps.last(), Some(Step::Project(items)) if is_identity(items, base.row())) {
+        steps.pop();
+        row = base.row().clone();
+    }
+    if steps.is_empty() { base } else { Plan::new(Node::Linear { input: base, steps }, row) }
+}
+
+fn push(steps: &mut Vec<Step>, step: Step) {
+    match (steps.pop(), step) {
+        (before, Step::Filter(predicate)) if is_true(&predicate) => steps.extend(before),
+        (Some(Step::Project(items)), Step::Filter(predicate))
+            if mentions(&predicate).into_iter().all(|column| is_plain(&items[column].0)) =>
+        {
+            push(steps, Step::Filter(through(&predicate, &items)));
+            steps.push(Step::Project(items));
+        }
+        (Some(Step::Project(inner)), Step::Project(outer)) if evaluates_each_once(&inner, &outer) => {
+            let fused = outer.into_iter().map(|(scalar, column)| (through(&scalar, &inner), column)).collect();
+            push(steps, Step::Project(fused));
+        }
+        (before, step) => {
+            steps.extend(before);
+            steps.push(step);
+        }
+    }
+}
+
+/// `scalar` over the columns that `items` are computed of.
+fn through(scalar: &Scalar, items: &[Item]) -> Scalar {
+    substitute(scalar, |column| items[column].0.clone())
+}
+
+fn is_plain(scalar: &Scalar) -> bool {
+    column_index(scalar).is_some() || scalar.is::<Literal>()
+}
+
+fn evaluates_each_once(inner: &[Item], outer: &[Item]) -> bool {
+    let mut mentioned = vec![0; inner.len()];
+    for column in outer.iter().flat_map(|(scalar, _)| mentions(scalar)) {
+        mentioned[column] += 1;
+    }
+    inner.iter().zip(mentioned).all(|((scalar, _), times)| times <= 1 || is_plain(scalar))
+}
+
+/// Whether the items are the columns of `row` in a row's place and order, whatever they are called.
+fn is_identity(items: &[Item], row: &RowType) -> bool {
+    items.len() == row.len()
+        && items.iter().zip(row.columns.iter()).enumerate().all(|(index, ((scalar, made), had))| {
+            column_index(scalar) == Some(index) && made.data_type == had.data_type && made.sort == had.sort
+        })
+}
+
+/// A top-N whose rank nobody reads need not say it.
+fn without_unread_rank(base: Plan, steps: &[Step]) -> Plan {
+    let Node::TopK { input, offset, limit, rank, expose: true } = base.node() else { return base };
+    let rank_column = base.row().len() - 1;
+    let mut read = vec![];
+    for step in steps {
+        match step {
+            Step::Filter(predicate) => read.extend(mentions(predicate)),
+            Step::Project(items) => {
+                read.extend(items.iter().flat_map(|(scalar, _)| mentions(scalar)));
+                if read.contains(&rank_column) {
+                    return base;
+                }
+                let rank: Rank = *rank;
+                let node = Node::TopK { input: input.clone(), offset: *offset, limit: *limit, rank, expose: false };
+                return Plan::new(node, RowType::new(base.row().columns[..rank_column].iter().cloned()));
+            }
+            Step::Unnest { .. } => return base,
+        }
+    }
+    base
+}

@@ -1,0 +1,116 @@
+//! From DataFusion's logical plans to the algebra, one file a node family.
+//!
+//! [`lower`] keeps one promise that every file relies on: the `i`th column of the plan's rows is the `i`th field of the
+//! logical plan's schema, of its plain type ([`plain_type`]). What a stateful node needs first (its key, its order) is
+//! brought there by a projection before it, and brought back by one after it; adjacent projections fuse.
+//!
+//! Collections have no order. [`lower_query`] keeps what ORDER BY says beside the plan, for whoever shows the rows; under
+//! a LIMIT it becomes a top-N; anywhere else it means nothing and is dropped.
+//!
+//! What has no lowering is refused by its SQL name.
+
+mod aggregate;
+mod grouping;
+mod join;
+mod leaf;
+mod linear;
+mod nodes;
+mod order;
+mod outer;
+mod parts;
+mod rank;
+mod scalar;
+mod set_ops;
+mod unnest;
+mod window;
+
+use datafusion_expr::LogicalPlan;
+use datafusion_expr::logical_plan::{Distinct, Filter, Projection};
+
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+
+pub use leaf::RelationSource;
+pub use order::{Ordered, lower_query};
+pub use scalar::{plain_item, plain_type, scalar};
+pub use set_ops::{Multiset, MultisetKind};
+
+/// The collection that `plan` computes.
+pub fn lower(plan: &LogicalPlan) -> Result<Plan> {
+    lower_needing(plan, &vec![true; plan.schema().fields().len()])
+}
+
+/// [`lower`], of which only the columns marked in `needed` are read: the others may be NULL.
+fn lower_needing(plan: &LogicalPlan, needed: &[bool]) -> Result<Plan> {
+    match plan {
+        LogicalPlan::TableScan(scan) => leaf::scan(scan),
+        LogicalPlan::EmptyRelation(empty) => leaf::empty(empty),
+        LogicalPlan::Values(values) => leaf::values(values),
+        LogicalPlan::Projection(projection) => project(projection),
+        LogicalPlan::Filter(filter) => match rank::top_n(filter)? {
+            Some(plan) => Ok(plan),
+            None => filtered(filter, needed),
+        },
+        LogicalPlan::SubqueryAlias(alias) => lower_needing(&alias.input, needed),
+        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => order::lower_unordered(plan),
+        LogicalPlan::Join(join) => join::join(join, needed),
+        LogicalPlan::Aggregate(aggregate) => aggregate::aggregate(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input)) => set_ops::distinct(lower(input)?),
+        LogicalPlan::Union(union) => set_ops::union(union),
+        LogicalPlan::Extension(extension) => set_ops::extension(extension),
+        LogicalPlan::Window(window) => window::window(window),
+        LogicalPlan::Unnest(unnest) => unnest::unnest(unnest),
+        LogicalPlan::Repartition(repartition) => lower_needing(&repartition.input, needed),
+        other => Err(Error::unsupported(what_it_is(other))),
+    }
+}
+
+/// The same collection with these column names, its rows encoded in ascending order; of the first columns, as many as
+/// there are names.
+pub fn named(plan: Plan, names: Vec<String>) -> Plan {
+    linear::rename(plan, names)
+}
+
+fn project(projection: &Projection) -> Result<Plan> {
+    let needed = needed_by(projection.expr.iter(), &projection.input)?;
+    let input = lower_needing(&projection.input, &needed)?;
+    let fields = projection.schema.fields().iter();
+    let items =
+        projection.expr.iter().zip(fields).map(|(expr, field)| scalar::item(expr, field.name(), projection.input.schema(), input.row()));
+    let items = items.collect::<Result<_>>()?;
+    Ok(linear::project(input, items))
+}
+
+fn filtered(filter: &Filter, needed: &[bool]) -> Result<Plan> {
+    let mut read = needed_by([&filter.predicate], &filter.input)?;
+    read.iter_mut().zip(needed).for_each(|(read, needed)| *read |= needed);
+    let input = lower_needing(&filter.input, &read)?;
+    let predicate = scalar(&filter.predicate, filter.input.schema(), input.row())?;
+    Ok(linear::filter(input, predicate))
+}
+
+/// Which columns of `input` the expressions read.
+fn needed_by<'a>(exprs: impl IntoIterator<Item = &'a datafusion_expr::Expr>, input: &LogicalPlan) -> Result<Vec<bool>> {
+    let schema = input.schema();
+    let mut needed = vec![false; schema.fields().len()];
+    for column in exprs.into_iter().flat_map(|expr| expr.column_refs()) {
+        needed[schema.index_of_column(column)?] = true;
+    }
+    Ok(needed)
+}
+
+/// The SQL name of what has no lowering.
+fn what_it_is(plan: &LogicalPlan) -> String {
+    match plan {
+        LogicalPlan::RecursiveQuery(query) => format!("WITH RECURSIVE ({})", query.name),
+        LogicalPlan::Subquery(_) => "LATERAL over this subquery: it cannot be turned into a join".into(),
+        LogicalPlan::Distinct(Distinct::On(_)) => "DISTINCT ON here".into(),
+        LogicalPlan::Statement(statement) => statement.name().into(),
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => "EXPLAIN here".into(),
+        LogicalPlan::Dml(dml) => dml.op.name().into(),
+        LogicalPlan::Ddl(ddl) => ddl.name().into(),
+        LogicalPlan::Copy(_) => "COPY".into(),
+        LogicalPlan::DescribeTable(_) => "DESCRIBE here".into(),
+        other => other.display().to_string(),
+    }
+}

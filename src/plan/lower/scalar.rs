@@ -1,0 +1,196 @@
+//! Scalar expressions over a plan's rows.
+//!
+//! A logical expression names columns; the algebra numbers them. [`scalar`] does the step from one to the other: the
+//! `i`th field of the logical schema is the `i`th column of the row, whatever it is called there. Rows hold plain types
+//! only (see [`plain_type`]), so an expression that was planned over another representation of a column sees it through
+//! a cast.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{Expr, Operator};
+use datafusion_physical_expr::create_physical_expr;
+use datafusion_physical_expr::expressions::{self, Literal};
+
+use crate::error::{Error, Result};
+use crate::plan::{Column, RowType, Scalar};
+
+/// An expression and the column that it makes.
+pub(super) type Item = (Scalar, Column);
+
+/// What a column that holds `expr` is called: the last part of a column's name, or what the expression says.
+pub(super) fn label(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(column) => column.name.clone(),
+        other => other.schema_name().to_string(),
+    }
+}
+
+/// The physical form of `expr`, whose columns are those of `schema`, over rows of type `row`.
+pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
+    refuse_subqueries(expr)?;
+    let planned = create_physical_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
+    let row_schema = row.schema();
+    Ok(planned
+        .transform_up(|node| {
+            let Some(index) = column_index(&node) else { return Ok(Transformed::no(node)) };
+            let read = read_column(row, index);
+            let wanted = schema.field(index).data_type();
+            let read = if row.columns[index].data_type == *wanted { read } else { expressions::cast(read, &row_schema, wanted.clone())? };
+            Ok(Transformed::yes(read))
+        })
+        .data()?)
+}
+
+/// `expr` as a column called `name`, of a plain type.
+pub(super) fn item(expr: &Expr, name: &str, schema: &DFSchema, row: &RowType) -> Result<Item> {
+    plain_item(scalar(expr, schema, row)?, name, row)
+}
+
+/// `scalar` as a column called `name`, cast to a plain type where it is of another one.
+pub fn plain_item(scalar: Scalar, name: &str, row: &RowType) -> Result<(Scalar, Column)> {
+    let schema = row.schema();
+    let data_type = scalar.data_type(&schema)?;
+    let nullable = scalar.nullable(&schema)?;
+    let plain = plain_type(&data_type);
+    let scalar = if plain == data_type { scalar } else { expressions::cast(scalar, &schema, plain.clone())? };
+    Ok((scalar, Column::new(name, plain, nullable)))
+}
+
+/// Column `index` of the row as it is, in ascending order.
+pub(super) fn pick(row: &RowType, index: usize) -> Item {
+    let column = &row.columns[index];
+    (read_column(row, index), Column::new(&column.name, column.data_type.clone(), column.nullable))
+}
+
+/// All columns of the row as they are, in ascending order.
+pub(super) fn pick_all(row: &RowType) -> Vec<Item> {
+    (0..row.len()).map(|index| pick(row, index)).collect()
+}
+
+/// `item` cast to `data_type`, where it is of another one.
+pub(super) fn cast_item((scalar, column): Item, row: &RowType, data_type: &DataType) -> Result<Item> {
+    if column.data_type == *data_type {
+        return Ok((scalar, column));
+    }
+    Ok((expressions::cast(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
+}
+
+/// `item` as a key. Keys are compared as bytes and SQL takes -0.0 and 0.0 for equal, so the first is made the second.
+pub(super) fn key_item((scalar, column): Item, row: &RowType) -> Result<Item> {
+    let zero = match column.data_type {
+        DataType::Float64 => ScalarValue::Float64(Some(0.0)),
+        DataType::Float32 => ScalarValue::Float32(Some(0.0)),
+        _ => return Ok((scalar, column)),
+    };
+    if scalar.is::<Literal>() {
+        return Ok((scalar, column));
+    }
+    Ok((expressions::binary(scalar, Operator::Plus, literal(zero), &row.schema())?, column))
+}
+
+/// A reference to column `index` of a row.
+pub(super) fn read_column(row: &RowType, index: usize) -> Scalar {
+    Arc::new(expressions::Column::new(&row.columns[index].name, index))
+}
+
+/// A constant.
+pub(super) fn literal(value: ScalarValue) -> Scalar {
+    Arc::new(Literal::new(value))
+}
+
+/// NULL as a column.
+pub(super) fn null_item(name: &str, data_type: &DataType) -> Result<Item> {
+    Ok((literal(ScalarValue::try_from(data_type)?), Column::new(name, data_type.clone(), true)))
+}
+
+/// Whether `scalar` is the constant `true`.
+pub(super) fn is_true(scalar: &Scalar) -> bool {
+    scalar.downcast_ref::<Literal>().is_some_and(|literal| matches!(literal.value(), ScalarValue::Boolean(Some(true))))
+}
+
+/// Which column `scalar` is, if it is nothing but a column.
+pub(super) fn column_index(scalar: &Scalar) -> Option<usize> {
+    scalar.downcast_ref::<expressions::Column>().map(expressions::Column::index)
+}
+
+/// The columns that `scalar` reads, one entry a mention.
+pub(super) fn mentions(scalar: &Scalar) -> Vec<usize> {
+    let mut found = vec![];
+    scalar
+        .apply(|node| {
+            found.extend(column_index(node));
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .expect("the visitor never fails");
+    found
+}
+
+/// `scalar` with each of its columns replaced.
+pub(super) fn substitute(scalar: &Scalar, with: impl Fn(usize) -> Scalar) -> Scalar {
+    Arc::clone(scalar)
+        .transform_up(|node| match column_index(&node) {
+            Some(index) => Ok(Transformed::yes(with(index))),
+            None => Ok(Transformed::no(node)),
+        })
+        .data()
+        .expect("an expression takes children of the types it had")
+}
+
+/// The conjunction of `predicates`; None of none.
+pub(super) fn all(predicates: impl IntoIterator<Item = Scalar>, schema: &Schema) -> Result<Option<Scalar>> {
+    let mut conjunction = None;
+    for predicate in predicates {
+        conjunction = Some(match conjunction {
+            None => predicate,
+            Some(so_far) => expressions::binary(so_far, Operator::And, predicate, schema)?,
+        });
+    }
+    Ok(conjunction)
+}
+
+/// Whether `predicate` is false or NULL.
+pub(super) fn is_not_true(predicate: Scalar, schema: &Schema) -> Result<Scalar> {
+    Ok(expressions::binary(predicate, Operator::IsDistinctFrom, literal(ScalarValue::Boolean(Some(true))), schema)?)
+}
+
+/// The type that a row holds for values of `data_type`: views, dictionaries, long offsets and fixed lists are ways to
+/// lay values out, not other values, and rows know one way.
+pub fn plain_type(data_type: &DataType) -> DataType {
+    let element = |field: &Field| Arc::new(field.clone().with_data_type(plain_type(field.data_type())));
+    match data_type {
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
+        DataType::Dictionary(_, value) => plain_type(value),
+        DataType::List(field) | DataType::LargeList(field) | DataType::ListView(field) | DataType::FixedSizeList(field, _) => {
+            DataType::List(element(field))
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| element(field)).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A subquery that no rule turned into a join stays in its expression and cannot be evaluated a row at a time.
+fn refuse_subqueries(expr: &Expr) -> Result<()> {
+    let mut found = None;
+    expr.apply(|node| {
+        found = match node {
+            Expr::ScalarSubquery(_) => Some("a correlated scalar subquery here"),
+            Expr::Exists(_) => Some("EXISTS here"),
+            Expr::InSubquery(_) => Some("IN (subquery) here"),
+            Expr::SetComparison(_) => Some("ANY or ALL of a subquery here"),
+            Expr::OuterReferenceColumn(..) => Some("a column of an outer query here"),
+            Expr::Placeholder(_) => Some("a parameter"),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Ok(TreeNodeRecursion::Stop)
+    })?;
+    match found {
+        None => Ok(()),
+        Some(what) => Err(Error::unsupported(format!("{what} ({expr}): it cannot be turned into a join"))),
+    }
+}

@@ -1,0 +1,234 @@
+//! OVER: functions of a partition in an order.
+//!
+//! One [`Node::Window`] for each different (PARTITION BY, ORDER BY) of the logical node. Its arrangement has the
+//! partition's columns as its key and the order's columns first among its values; the functions' expressions read
+//! columns of the whole arranged row, `key ++ values`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion_common::DFSchema;
+use datafusion_expr::expr::{NullTreatment, Sort as SortExpr, WindowFunction as LogicalFunction};
+use datafusion_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
+use datafusion_expr::logical_plan::Window;
+use datafusion_expr::{Expr, LimitEffect, PartitionEvaluator, WindowFunctionDefinition, WindowUDF};
+use datafusion_physical_expr::aggregate::AggregateExprBuilder;
+use datafusion_physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
+};
+use datafusion_physical_expr::{PhysicalExpr, PhysicalSortExpr};
+
+use crate::error::{Error, Result};
+use crate::plan::{Arrangement, Column, Node, Plan, RowType, Scalar, WindowFunction};
+
+use super::scalar::{column_index, item, key_item, label, pick, plain_item, read_column, substitute};
+use super::{linear, lower, nodes, order, scalar};
+
+/// All functions of a logical window node.
+pub(super) fn window(window: &Window) -> Result<Plan> {
+    let all: Vec<usize> = (0..window.window_expr.len()).collect();
+    functions(lower(&window.input)?, window, &all)
+}
+
+/// `input`, which is `window`'s, with a column for each of these functions of it, in this order.
+pub(super) fn functions(input: Plan, window: &Window, which: &[usize]) -> Result<Plan> {
+    let width = input.row().len();
+    let mut groups: Vec<(&LogicalFunction, Vec<usize>)> = vec![];
+    for &index in which {
+        let Expr::WindowFunction(function) = unaliased(&window.window_expr[index]) else {
+            return Err(Error::unsupported(format!("{} with OVER", window.window_expr[index])));
+        };
+        match groups.iter_mut().find(|(first, _)| same_window(first, function)) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((function, vec![index])),
+        }
+    }
+    let mut plan = input;
+    let mut made = vec![];
+    for (_, members) in &groups {
+        plan = one_window(plan, window, members)?;
+        made.extend(members.iter().copied());
+    }
+    let places = which.iter().map(|index| width + made.iter().position(|made| made == index).expect("every function was made"));
+    let places: Vec<usize> = (0..width).chain(places).collect();
+    Ok(linear::project_columns(plan, places))
+}
+
+fn same_window(a: &LogicalFunction, b: &LogicalFunction) -> bool {
+    a.params.partition_by == b.params.partition_by && a.params.order_by == b.params.order_by
+}
+
+/// `input` with a column for each of `members`, which have the same PARTITION BY and ORDER BY.
+fn one_window(input: Plan, window: &Window, members: &[usize]) -> Result<Plan> {
+    let schema = window.input.schema();
+    let logical: Vec<(&LogicalFunction, &str)> = members
+        .iter()
+        .map(|&index| match unaliased(&window.window_expr[index]) {
+            Expr::WindowFunction(function) => (function.as_ref(), window.schema.field(schema.fields().len() + index).name().as_str()),
+            other => unreachable!("{other} was checked to be a window function"),
+        })
+        .collect();
+    let params = &logical[0].0.params;
+    let partitioned = Partitioned::new(input.clone(), schema, &params.partition_by, &params.order_by)?;
+    let functions = logical.iter().map(|(function, name)| partitioned.function(function, name, &input, schema));
+    let functions = functions.collect::<Result<Vec<WindowFunction>>>()?;
+    let arranged = partitioned.arrangement.input.row().clone();
+    let made = functions.iter().map(|function| function.column.clone());
+    let row = RowType::new(arranged.columns.iter().cloned().chain(made));
+    let node = Node::Window { input: partitioned.arrangement, functions };
+    let plan = Plan::new(node, row.clone());
+    let mut items: Vec<_> = partitioned.places.iter().map(|&place| pick(&row, place)).collect();
+    for place in arranged.len()..row.len() {
+        items.push(plain_item(read_column(&row, place), &row.columns[place].name, &row)?);
+    }
+    Ok(linear::project(plan, items))
+}
+
+/// A collection indexed by partition, in the partition's order.
+pub(super) struct Partitioned {
+    pub arrangement: Arrangement,
+    /// How many value columns, from the first, are the order's.
+    pub order: usize,
+    /// For each column of the input, where it is in the arranged row.
+    pub places: Vec<usize>,
+    sort: Vec<PhysicalSortExpr>,
+}
+
+impl Partitioned {
+    /// Indexes `input`. `schema` names its first columns, of which the expressions are.
+    pub fn new(input: Plan, schema: &DFSchema, partition_by: &[Expr], order_by: &[SortExpr]) -> Result<Self> {
+        let row = input.row().clone();
+        let mut key = vec![];
+        for expr in partition_by {
+            let part = key_item(item(expr, &label(expr), schema, &row)?, &row)?;
+            if key.iter().all(|(scalar, _): &super::scalar::Item| scalar.as_ref() != part.0.as_ref()) {
+                key.push(part);
+            }
+        }
+        let width = key.len();
+        let mut items = key;
+        let mut sort = vec![];
+        for by in order_by {
+            let (scalar, column) = item(&by.expr, &label(&by.expr), schema, &row)?;
+            let options = order::options(by);
+            let place = match items.iter().position(|(placed, _)| placed.as_ref() == scalar.as_ref()) {
+                Some(place) => place,
+                None => {
+                    items.push((scalar, Column { sort: options, ..column }));
+                    items.len() - 1
+                }
+            };
+            sort.push((place, options));
+        }
+        let order = items.len() - width;
+        let mut places = vec![];
+        for column in 0..row.len() {
+            let placed = items.iter().position(|(scalar, _)| column_index(scalar) == Some(column));
+            places.push(placed.unwrap_or(items.len()));
+            if placed.is_none() {
+                items.push(pick(&row, column));
+            }
+        }
+        let values = items.split_off(width);
+        let arrangement = nodes::arrange(input, items, values, None);
+        let arranged = arrangement.input.row();
+        let sort = sort.into_iter().map(|(place, options)| PhysicalSortExpr::new(read_column(arranged, place), options)).collect();
+        Ok(Partitioned { arrangement, order, places, sort })
+    }
+
+    fn function(&self, function: &LogicalFunction, name: &str, input: &Plan, schema: &DFSchema) -> Result<WindowFunction> {
+        let arranged = self.arrangement.input.row();
+        let arranged_schema = arranged.schema();
+        let over_arranged = |expr: &Expr| -> Result<Scalar> {
+            let over_input = scalar(expr, schema, input.row())?;
+            Ok(substitute(&over_input, |column| read_column(arranged, self.places[column])))
+        };
+        let params = &function.params;
+        let args = params.args.iter().map(over_arranged).collect::<Result<Vec<_>>>()?;
+        let filter = params.filter.as_deref().map(over_arranged).transpose()?;
+        let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
+        let partition: Vec<Scalar> = (0..self.arrangement.key).map(|column| read_column(arranged, column)).collect();
+        let frame = Arc::new(params.window_frame.clone());
+        let expr: Arc<dyn WindowExpr> = match &function.fun {
+            WindowFunctionDefinition::AggregateUDF(udf) => {
+                let aggregate = AggregateExprBuilder::new(Arc::clone(udf), args)
+                    .schema(arranged_schema)
+                    .alias(name)
+                    .with_ignore_nulls(ignore_nulls)
+                    .with_distinct(params.distinct)
+                    .build()?;
+                if frame.is_ever_expanding() {
+                    Arc::new(PlainAggregateWindowExpr::new(Arc::new(aggregate), &partition, &self.sort, frame, filter))
+                } else {
+                    // Refused now rather than on the first row.
+                    aggregate.create_sliding_accumulator().map_err(|_| {
+                        Error::unsupported(format!("{} over a frame whose start moves ({})", udf.name(), params.window_frame))
+                    })?;
+                    Arc::new(SlidingAggregateWindowExpr::new(Arc::new(aggregate), &partition, &self.sort, frame, filter))
+                }
+            }
+            WindowFunctionDefinition::WindowUDF(udf) => {
+                if params.distinct || filter.is_some() {
+                    return Err(Error::unsupported(format!("DISTINCT or FILTER in {}", udf.name())));
+                }
+                let function = UdfExpr::new(Arc::clone(udf), name, args, ignore_nulls, &arranged_schema)?;
+                Arc::new(StandardWindowExpr::new(Arc::new(function), &partition, &self.sort, frame))
+            }
+        };
+        let field = expr.field()?;
+        Ok(WindowFunction { expr, column: Column::new(name, field.data_type().clone(), field.is_nullable()) })
+    }
+}
+
+/// `expr` without its aliases.
+pub(super) fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
+/// A window function with its arguments, as DataFusion's evaluation wants it. (The one that its executor uses lives in a
+/// crate that plans need not depend on.)
+#[derive(Debug)]
+struct UdfExpr {
+    udf: Arc<WindowUDF>,
+    name: String,
+    args: Vec<Scalar>,
+    arg_fields: Vec<FieldRef>,
+    ignore_nulls: bool,
+}
+
+impl UdfExpr {
+    fn new(udf: Arc<WindowUDF>, name: &str, args: Vec<Scalar>, ignore_nulls: bool, schema: &SchemaRef) -> Result<Self> {
+        let arg_fields = args.iter().map(|arg| Ok(arg.return_field(schema)?)).collect::<Result<_>>()?;
+        Ok(UdfExpr { udf, name: name.into(), args, arg_fields, ignore_nulls })
+    }
+}
+
+impl StandardWindowFunctionExpr for UdfExpr {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn field(&self) -> datafusion_common::Result<FieldRef> {
+        self.udf.field(WindowUDFFieldArgs::new(&self.arg_fields, &self.name))
+    }
+
+    fn expressions(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.udf.expressions(ExpressionArgs::new(&self.args, &self.arg_fields))
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn create_evaluator(&self) -> datafusion_common::Result<Box<dyn PartitionEvaluator>> {
+        self.udf.partition_evaluator_factory(PartitionEvaluatorArgs::new(&self.args, &self.arg_fields, false, self.ignore_nulls))
+    }
+
+    fn limit_effect(&self) -> LimitEffect {
+        LimitEffect::Unknown
+    }
+}

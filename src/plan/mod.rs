@@ -1,0 +1,327 @@
+//! The algebra: what EXPLAIN prints and the only thing the renderer knows.
+//!
+//! A [`Plan`] is an immutable tree of [`Node`]s over *collections*: multisets of rows that change with time, each
+//! row with a signed multiplicity. Two plans with the same [`Fingerprint`] compute the same collection, which is
+//! how equal work is found and rendered once, within a statement and across views and jobs.
+//!
+//! State lives in [`Arrangement`]s and nowhere else: a stateful node names the arrangements it reads, each an
+//! input collection indexed by its leading `key` columns. A row is `key columns ++ value columns`, and encoded
+//! rows compare as SQL would order them column by column, so a group is a key prefix and MIN, top-N and ORDER BY
+//! read an arrangement in order.
+//!
+//! For `SELECT k, COUNT(*) FROM t WHERE v > 0 GROUP BY k` the tree is
+//!
+//! ```text
+//! Reduce key=[k] count(*)
+//!   arranged by [k], sums in the diff
+//!   Linear filter=[v > 0] project=[k]
+//!     Get t
+//! ```
+
+mod explain;
+mod fingerprint;
+pub mod lower;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_physical_expr::PhysicalExpr;
+
+pub use explain::{Format, explain};
+pub use fingerprint::Fingerprint;
+
+/// A scalar expression over the columns of a row, by position.
+pub type Scalar = Arc<dyn PhysicalExpr>;
+
+/// A collection: how it is computed, and what its rows look like. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Plan(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    node: Node,
+    row: RowType,
+    fingerprint: Fingerprint,
+}
+
+/// The columns of a row, in order, and how each one sorts in the row's encoding.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RowType {
+    pub columns: Arc<[Column]>,
+}
+
+/// One column of a [`RowType`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Column {
+    pub name: String,
+    pub data_type: DataType,
+    pub nullable: bool,
+    pub sort: SortOptions,
+}
+
+/// A catalog relation, by an identity that is never used twice (a dropped and re-created table is another one).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelationId(pub u64);
+
+/// One operator. Inputs that are streamed are [`Plan`]s, inputs that are remembered are [`Arrangement`]s.
+#[derive(Debug)]
+pub enum Node {
+    /// A table or source of the catalog. Undecodable input and negative multiplicities are errors of this relation.
+    Get { id: RelationId, name: String },
+    /// Rows known at plan time, each with its multiplicity.
+    Constant { rows: RecordBatch, diffs: Vec<i64> },
+    /// Filters, projections and flat-maps, fused; stateless. A row on which an expression fails is an error.
+    Linear { input: Plan, steps: Vec<Step> },
+    /// Pairs of rows with equal keys, compared as bytes: a NULL key equals a NULL key, so whoever lowers an SQL
+    /// equality filters NULLs first. `Inner` gives `key ++ left values ++ right values`, `Left` the same with
+    /// NULLs for an absent right side; `Semi` and `Anti` give `key ++ left values`.
+    Join { kind: JoinKind, left: Arrangement, right: Arrangement },
+    /// One row a group: `key ++ one column an aggregate`.
+    Reduce { parts: Vec<Part>, outputs: Vec<Output>, always: Vec<RecordBatch> },
+    /// The rows of each group from the `offset`th on, `limit` of them, in the arrangement's value order.
+    /// With `rank` a column is added: the row's position or rank in its group (BIGINT UNSIGNED, from 1).
+    TopK { input: Arrangement, offset: u64, limit: Option<u64>, rank: Rank, expose: bool },
+    /// `key ++ values ++ one column a function`, functions of the whole partition in the arrangement's value order.
+    /// A change recomputes its partition.
+    Window { input: Arrangement, functions: Vec<WindowFunction> },
+    /// The sum of several collections with equal row types.
+    Union { inputs: Vec<Plan> },
+    /// Every multiplicity negated.
+    Negate { input: Plan },
+    /// A function of each row's multiplicity.
+    Threshold { input: Arrangement, kind: Threshold },
+}
+
+/// A stage of [`Node::Linear`]: columns in, columns out.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Keep the rows on which the predicate is true.
+    Filter(Scalar),
+    /// Replace the columns by these.
+    Project(Vec<(Scalar, Column)>),
+    /// One row for each element of the list in `column` (or one row of NULL for an empty or NULL list with `outer`),
+    /// which takes the list's place.
+    Unnest { column: usize, outer: bool },
+}
+
+/// An input that an operator remembers: `input` indexed by its first `key` columns.
+///
+/// Two arrangements with equal fingerprints (input, key and layout; not `name`) are one.
+#[derive(Debug, Clone)]
+pub struct Arrangement {
+    pub input: Plan,
+    pub key: usize,
+    pub layout: Layout,
+    /// A join side's name in FROM; the name its retention is spelt with.
+    pub name: Option<String>,
+}
+
+/// What an arrangement holds under its key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// The value columns, in order, and how often each is there.
+    Rows,
+    /// Nothing but sums: the value columns are folded into the difference. See [`Sum`].
+    Sums(Vec<Sum>),
+}
+
+/// One sum kept in the difference of a [`Layout::Sums`] arrangement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sum {
+    pub kind: SumKind,
+    /// The value column that is summed; rows in which it is NULL are left out. None counts rows.
+    pub column: Option<usize>,
+    /// A BOOLEAN column that must be true for the row to count.
+    pub filter: Option<usize>,
+}
+
+/// What is added up. All are exact and independent of order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SumKind {
+    /// How many rows.
+    Count,
+    /// The sum of integers or decimals, in 128 bits.
+    Integer,
+    /// The sum of doubles, without rounding; NaN and the infinities are counted apart.
+    Float,
+    /// The sum of the squares of doubles, without rounding.
+    FloatSquare,
+    /// How many rows are true.
+    True,
+}
+
+/// How the sides of a [`Node::Join`] pair up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    Semi,
+    Anti,
+}
+
+/// One arrangement of a [`Node::Reduce`] and what it is read for. All parts have the same key.
+#[derive(Debug)]
+pub struct Part {
+    pub input: Arrangement,
+    pub kind: PartKind,
+}
+
+/// How a [`Part`] turns a group into values; their number is the part's width.
+#[derive(Debug)]
+pub enum PartKind {
+    /// Reads a [`Layout::Sums`] arrangement: one value a sum (see `Output`).
+    Accumulable,
+    /// Reads the first row of the group in order: the values are its value columns. MIN and MAX.
+    First,
+    /// Recomputes aggregates over all rows of the group: one value an aggregate. Costs the group, not the change.
+    General(Vec<GeneralAggregate>),
+}
+
+/// An aggregate that is recomputed over its group, by a DataFusion accumulator.
+#[derive(Debug, Clone)]
+pub struct GeneralAggregate {
+    pub function: Arc<datafusion_physical_expr::aggregate::AggregateFunctionExpr>,
+    /// A BOOLEAN over the value columns that must be true for a row to be fed to it.
+    pub filter: Option<Scalar>,
+}
+
+/// How one output column of a [`Node::Reduce`] is finished from the parts' values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Output {
+    pub part: usize,
+    pub finish: Finish,
+    pub column: Column,
+}
+
+/// The last step of an aggregate; numbers are positions of values within the part.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Finish {
+    /// The value as it is (a count; the first row's column; a general aggregate).
+    Value(usize),
+    /// A sum, NULL where `count` is zero; out of the column's range is an error.
+    SumOrNull { sum: usize, count: usize },
+    /// `sum / count`, NULL where `count` is zero.
+    Average { sum: usize, count: usize },
+    /// (Population or sample) variance or standard deviation.
+    Variance { sum: usize, squares: usize, count: usize, sample: bool, root: bool },
+    /// BOOL_AND: NULL of nothing, else whether all are true.
+    All { trues: usize, count: usize },
+    /// BOOL_OR: NULL of nothing, else whether any is true.
+    Any { trues: usize, count: usize },
+}
+
+/// What a [`Node::TopK`] counts to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rank {
+    /// ROW_NUMBER: rows; ties are broken by the rest of the row.
+    RowNumber,
+    /// RANK: rows before the first of one's peers, plus one. `order` is how many value columns make peers.
+    Rank { order: usize },
+    /// DENSE_RANK: distinct peers before, plus one.
+    DenseRank { order: usize },
+}
+
+/// A window function over a partition.
+#[derive(Debug, Clone)]
+pub struct WindowFunction {
+    pub expr: Arc<dyn datafusion_physical_expr::window::WindowExpr>,
+    pub column: Column,
+}
+
+/// What a [`Node::Threshold`] makes of a multiplicity `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Threshold {
+    /// 1 where `n > 0`: DISTINCT.
+    Distinct,
+    /// `max(n, 0)`: EXCEPT ALL.
+    Positive,
+}
+
+impl Plan {
+    /// Makes a plan of a node; `row` is what its rows look like.
+    pub fn new(node: Node, row: RowType) -> Self {
+        let fingerprint = Fingerprint::of_node(&node, &row);
+        Plan(Arc::new(Inner { node, row, fingerprint }))
+    }
+
+    /// The operator at the root.
+    pub fn node(&self) -> &Node {
+        &self.0.node
+    }
+
+    /// The columns of its rows.
+    pub fn row(&self) -> &RowType {
+        &self.0.row
+    }
+
+    /// What tells this plan from every other one.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.fingerprint
+    }
+
+    /// The plans that this one reads, arranged or not, left to right.
+    pub fn inputs(&self) -> Vec<&Plan> {
+        match self.node() {
+            Node::Get { .. } | Node::Constant { .. } => vec![],
+            Node::Linear { input, .. } | Node::Negate { input } => vec![input],
+            Node::Union { inputs } => inputs.iter().collect(),
+            _ => self.arrangements().into_iter().map(|a| &a.input).collect(),
+        }
+    }
+
+    /// The arrangements that the root operator reads, left to right.
+    pub fn arrangements(&self) -> Vec<&Arrangement> {
+        match self.node() {
+            Node::Join { left, right, .. } => vec![left, right],
+            Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
+            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } => vec![input],
+            Node::Get { .. } | Node::Constant { .. } | Node::Linear { .. } | Node::Union { .. } | Node::Negate { .. } => vec![],
+        }
+    }
+}
+
+impl Arrangement {
+    /// What tells this arrangement from every other one.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_arrangement(self)
+    }
+}
+
+impl RowType {
+    /// A row of these columns.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        RowType { columns: columns.into_iter().collect() }
+    }
+
+    /// A row with the fields of an Arrow schema, in ascending order, NULLs first.
+    pub fn from_schema(schema: &arrow::datatypes::Schema) -> Self {
+        Self::new(schema.fields().iter().map(|f| Column::new(f.name(), f.data_type().clone(), f.is_nullable())))
+    }
+
+    /// The Arrow schema of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        use arrow::datatypes::{Field, Schema};
+        Arc::new(Schema::new(self.columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect::<Vec<_>>()))
+    }
+
+    /// How many columns there are.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+}
+
+impl Column {
+    /// A column that sorts ascending, NULLs first.
+    pub fn new(name: impl Into<String>, data_type: DataType, nullable: bool) -> Self {
+        Column { name: name.into(), data_type, nullable, sort: SortOptions::default() }
+    }
+}

@@ -1,0 +1,23 @@
+//! Rows as bytes: the encoding, and the containers that carry and keep them.
+//!
+//! - [`Codec`] turns Arrow columns into rows that compare in SQL order as bytes, and back.
+//! - [`Updates`] is what flows between operators: rows, each split into a key and a value, with times and diffs.
+//! - [`ByteRows`] is what a trace keeps: many rows in one allocation.
+//! - [`Sums`] are the sums of an accumulable aggregate, kept in a trace's difference.
+//! - [`spine`] puts these into differential dataflow's traces.
+
+mod bytes;
+mod codec;
+pub mod spine;
+mod sums;
+mod updates;
+
+pub use bytes::ByteRows;
+pub use codec::{Codec, column_len, null_row, prefix_len};
+pub use sums::{Digits, SlotLayout, Sums, SumsContainer, SumsRef};
+pub use updates::{ByKey, SumUpdates, ToFirst, Updates, UpdatesBuilder, key_hash};
+
+/// A moment of the dataflow: `ms << 20 | step`, totally ordered. See [`crate::engine::time`].
+pub type Time = u64;
+/// How many more (or fewer) of a row there are.
+pub type Diff = i64;

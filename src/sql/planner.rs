@@ -1,0 +1,154 @@
+//! Queries and scalar expressions to the algebra: name resolution, types and decorrelation by DataFusion's planner
+//! and a chosen, ordered list of its optimizer rules, then [`crate::plan::lower`].
+
+mod context;
+mod errors;
+mod lateral;
+mod relations;
+mod rules;
+mod subqueries;
+#[cfg(test)]
+mod tests;
+mod time;
+mod types;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::DFSchema;
+use datafusion_common::tree_node::{TransformedResult, TreeNode};
+use datafusion_expr::expr_rewriter::FunctionRewrite;
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::planner::{PlannerContext, SqlToRel};
+use sqlparser::ast;
+
+use self::context::Context;
+use self::errors::planning;
+use self::time::Instants;
+use super::statement::{Hint, Query};
+use crate::error::{Error, Result};
+use crate::plan::lower;
+use crate::plan::lower::{Ordered, lower_query, plain_item, scalar};
+use crate::plan::{Plan, RowType, Scalar};
+
+/// A name in FROM, looked up.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    pub schema: SchemaRef,
+    /// What its rows are: a `Get` for a table, the view's own plan for a view, a `Constant` for a system table.
+    pub plan: Plan,
+}
+
+/// Where names in FROM are looked up.
+pub trait Catalog {
+    /// The relation of that name (already in the catalog's case).
+    fn relation(&self, name: &str) -> Option<Relation>;
+    /// All names, for messages.
+    fn names(&self) -> Vec<String>;
+}
+
+/// What a query is planned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// One answer at one instant (milliseconds since the epoch): NOW() is that instant.
+    Once { now: i64 },
+    /// A result that is kept up to date: an expression over NOW() that time would change is refused.
+    Maintain,
+}
+
+/// A planned query.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The collection.
+    pub plan: Plan,
+    /// What a final ORDER BY says of the order in which rows are shown; empty without one. A LIMIT beside it is in `plan`.
+    pub order: Vec<OrderBy>,
+    /// The columns to show, as positions in `plan`'s rows: ORDER BY may need columns that are not shown.
+    pub show: Vec<usize>,
+}
+
+/// One key of a final ORDER BY: a column of the plan's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderBy {
+    pub column: usize,
+    pub options: arrow::compute::SortOptions,
+}
+
+/// Plans a query. The plan's rows are encoded in ascending order and have the query's column names; under
+/// [`Purpose::Maintain`] a final ORDER BY is dropped, and the plan's rows are what is shown.
+///
+/// # Errors
+/// [`Error::Unknown`] for a name that nothing has, [`Error::Unsupported`] for what Weir does not do, by its name,
+/// [`Error::Invalid`] for what makes no sense.
+pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose) -> Result<Planned> {
+    refuse_hints(query)?;
+    let ast = relations::prepare(&query.ast)?;
+    let context = Context::new(catalog);
+    let planner = SqlToRel::new_with_options(&context, context.parser_options());
+    let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
+    let names: Vec<String> = logical.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let logical = rules::apply(logical, purpose)?;
+    let Ordered { plan, visible, order } = lower_query(&logical)?;
+    let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };
+    let hidden = (visible..kept).map(|index| plan.row().columns[index].name.clone());
+    let names = names.into_iter().chain(hidden).collect();
+    let order = match purpose {
+        Purpose::Maintain => vec![],
+        Purpose::Once { .. } => order.into_iter().map(|(column, options)| OrderBy { column, options }).collect(),
+    };
+    Ok(Planned { plan: lower::named(plan, names), order, show: (0..visible).collect() })
+}
+
+/// Plans a scalar expression over the columns of one row (a computed column, a default).
+///
+/// # Errors
+/// As [`plan_query`]; a subquery is refused.
+pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Result<(Scalar, DataType)> {
+    let context = Context::new(&NoRelations);
+    let planner = SqlToRel::new_with_options(&context, context.parser_options());
+    let schema = Arc::new(DFSchema::try_from(row.as_ref().clone()).map_err(planning)?);
+    let options = context::options();
+    let logical = planner.sql_to_expr(expr.clone(), &schema, &mut PlannerContext::new()).map_err(planning)?;
+    let instants = Instants(purpose);
+    let logical = logical.transform_up(|node| instants.rewrite(node, &schema, &options)).data().map_err(planning)?;
+    let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
+    let simplifier = ExprSimplifier::new(simplify);
+    let typed = simplifier.coerce(logical, &schema).and_then(|typed| simplifier.simplify(typed)).map_err(planning)?;
+    let row = RowType::from_schema(row);
+    let (scalar, column) = plain_item(scalar(&typed, &schema, &row)?, "expression", &row)?;
+    Ok((scalar, column.data_type))
+}
+
+/// The Arrow type of an SQL type.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a type that rows do not hold, by its name.
+pub fn data_type(sql: &ast::DataType) -> Result<DataType> {
+    types::arrow_type(sql)
+}
+
+fn refuse_hints(query: &Query) -> Result<()> {
+    if query.emit_on_window_close {
+        return Err(Error::unsupported("EMIT ON WINDOW CLOSE"));
+    }
+    match query.hints.first() {
+        None => Ok(()),
+        Some(Hint::StateTtl(_)) => Err(Error::unsupported("the hint STATE_TTL: retention is not in yet")),
+        Some(Hint::JoinOptions { .. }) => Err(Error::unsupported("the hint OPTIONS with 'state.ttl.*': retention is not in yet")),
+        Some(Hint::Other(name)) => Err(Error::unsupported(format!("the hint {name}"))),
+    }
+}
+
+/// The catalog of an expression that stands alone.
+struct NoRelations;
+
+impl Catalog for NoRelations {
+    fn relation(&self, _name: &str) -> Option<Relation> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![]
+    }
+}

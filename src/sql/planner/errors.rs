@@ -1,0 +1,68 @@
+//! What DataFusion's planner says went wrong, in the crate's own words.
+
+use datafusion_common::{DataFusionError, SchemaError};
+
+use crate::error::Error;
+use crate::sql::functions::functions;
+
+/// Names of functions that are windows in time; what they do is event time's.
+const TIME_WINDOWS: &[&str] =
+    &["tumble", "hop", "cumulate", "session", "tumble_start", "tumble_end", "hop_start", "hop_end", "session_start", "session_end"];
+
+/// An error of planning. One of ours that passed through DataFusion comes out as it went in.
+pub(super) fn planning(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => planning(*inner),
+        DataFusionError::Collection(errors) if !errors.is_empty() => planning(errors.into_iter().next().expect("it is not empty")),
+        DataFusionError::Shared(inner) => match std::sync::Arc::try_unwrap(inner) {
+            Ok(inner) => planning(inner),
+            Err(shared) => Error::invalid(shared.strip_backtrace()),
+        },
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(theirs) => Error::invalid(theirs),
+        },
+        DataFusionError::SchemaError(error, _) => schema(*error),
+        DataFusionError::NotImplemented(what) => Error::Unsupported(first_line(&what)),
+        DataFusionError::Plan(message) => plan(&message),
+        DataFusionError::Execution(message) => Error::invalid(first_line(&message)),
+        DataFusionError::Internal(message) => Error::Unsupported(format!("this query: {}", first_line(&message))),
+        other => Error::invalid(other.strip_backtrace()),
+    }
+}
+
+/// One of our errors, to be passed through DataFusion.
+pub(super) fn through(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+fn schema(error: SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let qualified = valid_fields.iter().map(|valid| match &field.relation {
+                Some(_) => valid.flat_name(),
+                None => valid.name.clone(),
+            });
+            Error::unknown("column", field.flat_name(), qualified)
+        }
+        SchemaError::AmbiguousReference { field } => {
+            Error::invalid(format!("column '{}' is ambiguous: it is in more than one table, so say which", field.flat_name()))
+        }
+        other => Error::invalid(first_line(&other.to_string())),
+    }
+}
+
+fn plan(message: &str) -> Error {
+    if let Some(name) = message.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next()) {
+        if TIME_WINDOWS.contains(&name.to_lowercase().as_str()) {
+            return Error::unsupported(format!("window function {} (windows in time)", name.to_uppercase()));
+        }
+        return Error::unknown("function", name, functions().names());
+    }
+    Error::invalid(first_line(message))
+}
+
+/// DataFusion adds advice to its own developers after the message.
+fn first_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().trim_end_matches('.').to_string()
+}

@@ -1,0 +1,43 @@
+//! Functions whose value is not the row's alone: those of engine time, and volatile ones.
+//!
+//! NOW() and its kin are the instant a query is asked at. In a result that is kept up to date their value changes with
+//! nothing in the data changing, so there they are refused, as is every function that gives another value each time.
+
+use datafusion_common::DFSchema;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::expr_rewriter::FunctionRewrite;
+use datafusion_expr::{Expr, Volatility};
+
+use super::Purpose;
+use super::errors::through;
+use crate::error::Error;
+use crate::sql::functions::EngineTime;
+
+/// Puts the instant in the place of functions of engine time, or refuses them.
+#[derive(Debug)]
+pub(super) struct Instants(pub Purpose);
+
+impl FunctionRewrite for Instants {
+    fn name(&self) -> &str {
+        "instants"
+    }
+
+    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> datafusion_common::Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(ScalarFunction { func, .. }) = &expr else { return Ok(Transformed::no(expr)) };
+        match (EngineTime::of(func), self.0) {
+            (Some(time), Purpose::Once { now }) => Ok(Transformed::yes(Expr::Literal(time.instant.at(now), None))),
+            (Some(_), Purpose::Maintain) => {
+                let name = func.name().to_uppercase();
+                let what = format!("{name}() in a result that is kept up to date: time alone would change it (temporal filters)");
+                Err(through(Error::unsupported(what)))
+            }
+            (None, Purpose::Maintain) if func.signature().volatility == Volatility::Volatile => {
+                let name = func.name().to_uppercase();
+                Err(through(Error::unsupported(format!("{name}() in a result that is kept up to date: it is another value each time"))))
+            }
+            _ => Ok(Transformed::no(expr)),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Golden scripts: `tests/scripts/*.slt`, and the shared acceptance scenarios where their folder is there.
+
+use std::path::{Path, PathBuf};
+
+use crate::slt::run_file;
+
+const RETENTION: &str = "issue 3: retention";
+const EVENT_TIME: &str = "issue 4: event time";
+
+/// Shared scenarios that wait for another issue.
+const WAITING: &[(&str, &str)] = &[
+    ("01_group_count_policies", RETENTION),
+    ("02_daily_active_users", RETENTION),
+    ("03_join_sides", RETENTION),
+    ("04_idle_min_max", RETENTION),
+    ("06_shared_view_two_sinks", EVENT_TIME),
+    ("07_late_retraction", RETENTION),
+    ("08_outer_join", RETENTION),
+    ("09_view_over_view", RETENTION),
+    ("10_temporal_filter", EVENT_TIME),
+    // all but its retention lines is in tests/scripts/refusals.slt
+    ("11_refusals", RETENTION),
+];
+
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut scripts: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "slt")).collect();
+    scripts.sort();
+    scripts
+}
+
+fn name(path: &Path) -> &str {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
+}
+
+/// Runs all of them, and tells of all that fail.
+fn run_all(scripts: &[PathBuf]) {
+    let failures: Vec<String> =
+        scripts.iter().filter_map(|path| run_file(path).err().map(|e| format!("{}: {e}", path.display()))).collect();
+    assert!(failures.is_empty(), "{} of {} scripts fail:\n{}", failures.len(), scripts.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_golden_script_gives_the_rows_it_says() {
+    let scripts = scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts"));
+    assert!(!scripts.is_empty());
+    run_all(&scripts);
+}
+
+#[test]
+fn the_shared_scenarios_that_need_no_other_issue_pass() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/scenarios");
+    if !folder.exists() {
+        println!("no {}: nothing to run", folder.display());
+        return;
+    }
+    let mut ready = vec![];
+    for script in scripts(&folder) {
+        match WAITING.iter().find(|(waiting, _)| *waiting == name(&script)) {
+            Some((waiting, why)) => println!("{waiting} waits for {why}"),
+            None => ready.push(script),
+        }
+    }
+    run_all(&ready);
+}
