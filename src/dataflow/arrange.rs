@@ -62,7 +62,7 @@ pub fn flatten<'s>(arranged: Arranged<'s, RowTrace>, name: &str, as_of: Time) ->
                     let mut cursor = batch.cursor();
                     while let Some(key) = cursor.get_key(&batch) {
                         while let Some(value) = cursor.get_val(&batch) {
-                            cursor.map_times(&batch, |time, diff| updates.push(key, &[value], as_of.max(*time), *diff));
+                            cursor.map_times(&batch, |time, diff| updates.push(key.0, &[value.0], as_of.max(*time), *diff));
                             cursor.step_val(&batch);
                         }
                         cursor.step_key(&batch);

@@ -15,7 +15,6 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::arrange::{Held, Output, Reading};
 use crate::row::spine::{RowBatch, RowTrace};
 use crate::row::{ByteRows, Diff, Time, UpdatesBuilder};
-use differential_dataflow::trace::implementations::BatchContainer;
 
 /// A cursor over an arrangement of rows, at one of its keys.
 pub struct Group<'a> {
@@ -112,12 +111,12 @@ fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mu
         if cursor.get_key(&storage) == Some(key) {
             let mut answer_until = |until| {
                 cursor.rewind_vals(&storage);
-                logic.answer(key, &mut Group { cursor: &mut cursor, storage: &storage, as_of }, until)
+                logic.answer(key.0, &mut Group { cursor: &mut cursor, storage: &storage, as_of }, until)
             };
             let mut before = answer_until(times[0]);
             for time in &times {
                 let after = answer_until(time + 1);
-                emit_difference(key, &before, &after, *time, rows, errors);
+                emit_difference(key.0, &before, &after, *time, rows, errors);
                 before = after;
             }
         }
@@ -129,7 +128,7 @@ fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mu
 fn emit_difference(key: &[u8], before: &Answer, after: &Answer, time: Time, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
     let mut changes: Vec<(&[u8], Diff)> = Vec::new();
     for (answer, sign) in [(before, -1), (after, 1)] {
-        changes.extend(answer.counts.iter().enumerate().map(|(index, count)| (answer.values.index(index), sign * count)));
+        changes.extend(answer.counts.iter().enumerate().map(|(index, count)| (answer.values.get(index), sign * count)));
     }
     differential_dataflow::consolidation::consolidate(&mut changes);
     for (value, diff) in changes {

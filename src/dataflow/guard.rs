@@ -56,7 +56,7 @@ impl Guard {
         let mut moments: Vec<Time> = Vec::new();
         while let Some(row) = changes.get_key(&change_storage) {
             moments.clear();
-            let mut suspicious = self.below_zero.contains(row);
+            let mut suspicious = self.below_zero.contains(row.0);
             changes.map_times(&change_storage, |time, diff| {
                 moments.push(as_of.max(*time));
                 suspicious |= *diff < 0;
@@ -75,14 +75,14 @@ impl Guard {
                 let mut before = count_until(moments[0]);
                 for moment in &moments {
                     let after = count_until(moment + 1);
-                    self.report(row, before, -1, *moment, errors);
-                    self.report(row, after, 1, *moment, errors);
+                    self.report(row.0, before, -1, *moment, errors);
+                    self.report(row.0, after, 1, *moment, errors);
                     before = after;
                 }
                 if before < 0 {
                     self.below_zero.insert(row.to_vec());
                 } else {
-                    self.below_zero.remove(row);
+                    self.below_zero.remove(row.0);
                 }
             }
             changes.step_key(&change_storage);

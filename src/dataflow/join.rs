@@ -24,7 +24,7 @@ pub fn inner<'s>(left: Arranged<'s, RowTrace>, right: Arranged<'s, RowTrace>, na
         right,
         name,
         move |key, left, right, time, left_diff, right_diff, updates| {
-            updates.push(key, &[left, right], as_of.max(time), left_diff * right_diff);
+            updates.push(key.0, &[left.0, right.0], as_of.max(time), left_diff * right_diff);
         },
     )
 }

@@ -11,7 +11,6 @@ mod parts;
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::implementations::BatchContainer;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder as Builder;
@@ -22,7 +21,7 @@ use super::arrange::{Held, Output as Port};
 use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
 use crate::row::spine::{RowTrace, SumTrace};
-use crate::row::{ByteRows, Codec, Time, Updates, UpdatesBuilder, key_hash};
+use crate::row::{ByteRows, Bytes, Codec, Time, Updates, UpdatesBuilder, key_hash};
 use parts::{FirstPart, GeneralPart, SumsPart};
 
 /// An arrangement that a part of a reduction reads.
@@ -67,8 +66,11 @@ impl Changed {
     /// Positions in order of key, then time.
     fn sorted(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.times.len()).collect();
-        let entry = |index: usize| (self.keys.index(index), self.times[index]);
-        order.sort_by(|a, b| entry(*a).cmp(&entry(*b)));
+        // One part's changes are in order; those of several come one after another.
+        let entry = |index: &usize| (Bytes(self.keys.get(*index)), self.times[*index]);
+        if !order.is_sorted_by_key(entry) {
+            order.sort_by(|a, b| entry(a).cmp(&entry(b)));
+        }
         order
     }
 }
@@ -161,12 +163,26 @@ struct Reduction {
     begun: bool,
 }
 
-/// A run of states of one key: the state before the first moment, then one after each.
-struct Run {
-    key: Vec<u8>,
+/// Keys with their states: of each key the state before the first moment at which it changes, then one after each.
+#[derive(Default)]
+struct Runs {
+    keys: ByteRows,
+    /// For each key, where its moments begin.
+    starts: Vec<usize>,
     moments: Vec<Time>,
     /// For each state, whether it has a row.
     shown: Vec<bool>,
+}
+
+impl Runs {
+    /// The keys, each with its moments and the number of its first state.
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[Time], usize)> {
+        (0..self.starts.len()).map(|index| {
+            let start = self.starts[index];
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.moments.len());
+            (self.keys.get(index), &self.moments[start..end], start + index)
+        })
+    }
 }
 
 impl Reduction {
@@ -183,17 +199,13 @@ impl Reduction {
         }
         if !changed.times.is_empty() {
             self.readers.iter_mut().for_each(|reader| reader.open());
-            let (mut runs, mut states) = (Vec::new(), 0);
+            let mut runs = Runs::default();
             let order = changed.sorted();
-            for group in order.chunk_by(|a, b| changed.keys.index(*a) == changed.keys.index(*b)) {
-                let mut moments: Vec<Time> = group.iter().map(|index| changed.times[*index]).collect();
-                moments.dedup();
-                states += moments.len() + 1;
-                runs.push(self.load(changed.keys.index(group[0]), moments));
-                if states >= Self::ROUND {
+            for group in order.chunk_by(|a, b| changed.keys.get(*a) == changed.keys.get(*b)) {
+                self.load(changed.keys.get(group[0]), group.iter().map(|index| changed.times[*index]), &mut runs);
+                if runs.shown.len() >= Self::ROUND {
                     self.finishing.emit(&mut self.readers, &runs, rows, errors);
-                    runs.clear();
-                    states = 0;
+                    runs = Runs::default();
                 }
             }
             self.finishing.emit(&mut self.readers, &runs, rows, errors);
@@ -202,17 +214,25 @@ impl Reduction {
         self.readers.iter_mut().for_each(|reader| reader.close(frontier));
     }
 
-    fn load(&mut self, key: &[u8], moments: Vec<Time>) -> Run {
-        let (mut shown, mut others) = (Vec::new(), Vec::new());
+    /// Loads the states of a key, which changes at `times`.
+    fn load(&mut self, key: &[u8], times: impl Iterator<Item = Time>, runs: &mut Runs) {
+        let (start, first_state) = (runs.moments.len(), runs.shown.len());
+        for time in times {
+            if runs.moments.len() == start || runs.moments.last() != Some(&time) {
+                runs.moments.push(time);
+            }
+        }
+        runs.keys.push(key);
+        runs.starts.push(start);
+        let mut others = Vec::new();
         for (index, reader) in self.readers.iter_mut().enumerate() {
             // The first part sees every row of the group; the others may be filtered.
-            reader.load(key, &moments, if index == 0 { &mut shown } else { &mut others });
+            reader.load(key, &runs.moments[start..], if index == 0 { &mut runs.shown } else { &mut others });
         }
         if self.always.binary_search_by(|always| always.as_slice().cmp(key)).is_ok() {
-            shown.iter_mut().for_each(|shown| *shown = true);
-            shown[0] = self.begun;
+            runs.shown[first_state..].fill(true);
+            runs.shown[first_state] = self.begun;
         }
-        Run { key: key.to_vec(), moments, shown }
     }
 }
 
@@ -225,8 +245,8 @@ struct Finishing {
 }
 
 impl Finishing {
-    fn emit(&self, readers: &mut [Box<dyn PartReader>], runs: &[Run], rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-        let states = runs.iter().map(|run| run.shown.len()).sum();
+    fn emit(&self, readers: &mut [Box<dyn PartReader>], runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+        let states = runs.shown.len();
         let mut failed: Vec<Option<String>> = vec![None; states];
         let encoded = self.columns(readers, states, &mut failed).and_then(|columns| self.codec.encode_values(&columns));
         let encoded = match encoded {
@@ -237,23 +257,20 @@ impl Finishing {
             }
         };
         let value = |state: usize| encoded.as_ref().map_or(&[][..], |rows| rows.row(state).data());
-        let mut state = 0;
-        for run in runs {
-            for (step, time) in run.moments.iter().enumerate() {
-                let (old, new) = (state + step, state + step + 1);
-                let same = run.shown[step] == run.shown[step + 1] && failed[old] == failed[new] && value(old) == value(new);
-                if same {
+        for (key, moments, first) in runs.iter() {
+            for (step, time) in moments.iter().enumerate() {
+                let (old, new) = (first + step, first + step + 1);
+                if runs.shown[old] == runs.shown[new] && failed[old] == failed[new] && value(old) == value(new) {
                     continue;
                 }
-                for (index, shown, diff) in [(old, run.shown[step], -1), (new, run.shown[step + 1], 1)] {
-                    match &failed[index] {
-                        _ if !shown => {}
-                        None => rows.push(&run.key, &[value(index)], *time, diff),
+                for (state, diff) in [(old, -1), (new, 1)] {
+                    match &failed[state] {
+                        _ if !runs.shown[state] => {}
+                        None => rows.push(key, &[value(state)], *time, diff),
                         Some(error) => errors.push(error.as_bytes(), &[], *time, diff),
                     }
                 }
             }
-            state += run.shown.len();
         }
     }
 

@@ -68,7 +68,7 @@ fn work(reading: &mut Reading<SumBatch>, kind: Threshold, rows: &mut UpdatesBuil
         for time in &times {
             let after = kind.of(history.until(time + 1).rows());
             if after != before {
-                rows.push(key, &[], *time, after - before);
+                rows.push(key.0, &[], *time, after - before);
             }
             before = after;
         }

@@ -52,7 +52,7 @@ impl GroupLogic for TopK {
         while let Some(value) = group.cursor.get_val(group.storage) {
             let count = group.count(until);
             if count > 0 {
-                let rank = match ranks.next(self.rank, &self.values, value, count as u64) {
+                let rank = match ranks.next(self.rank, &self.values, value.0, count as u64) {
                     Ok(rank) => rank,
                     Err(error) => return Answer { error: Some(error), ..Answer::default() },
                 };
@@ -65,12 +65,12 @@ impl GroupLogic for TopK {
                 let times = if self.rank == Rank::RowNumber { 1 } else { count };
                 if !self.expose && self.rank == Rank::RowNumber {
                     if copies > skip {
-                        answer.push(value, (copies - skip) as i64);
+                        answer.push(value.0, (copies - skip) as i64);
                     }
                 } else if rank + copies > self.offset {
                     for copy in rank + skip..rank + copies {
                         row.clear();
-                        row.extend_from_slice(value);
+                        row.extend_from_slice(value.0);
                         if self.expose {
                             // A non-NULL unsigned integer: a sentinel byte and big-endian bytes.
                             row.push(1);

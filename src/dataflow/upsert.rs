@@ -17,7 +17,7 @@ use timely::progress::{Antichain, Stamp};
 
 use super::arrange::peers;
 use crate::row::spine::{Pending, RowBatch, RowSpine, RowTrace};
-use crate::row::{ByKey, Time, Updates};
+use crate::row::{ByKey, Bytes, Time, Updates};
 
 /// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that
 /// the key has none. Of several at one time the last to come counts.
@@ -106,8 +106,8 @@ fn replacements(
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;
         let mut current: Option<Vec<u8>> = None;
-        cursor.seek_key(&storage, key);
-        if cursor.get_key(&storage) == Some(key) {
+        cursor.seek_key(&storage, Bytes(key));
+        if cursor.get_key(&storage) == Some(Bytes(key)) {
             while let Some(value) = cursor.get_val(&storage) {
                 let mut count = 0;
                 cursor.map_times(&storage, |_, diff| count += diff);

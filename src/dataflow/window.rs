@@ -25,9 +25,9 @@ impl Window {
             for _ in 0..group.count(until) {
                 row.clear();
                 row.extend_from_slice(key);
-                row.extend_from_slice(value);
+                row.extend_from_slice(value.0);
                 whole.push(&row);
-                values.push(value);
+                values.push(value.0);
             }
             group.cursor.step_val(group.storage);
         }
@@ -35,11 +35,11 @@ impl Window {
         if whole.is_empty() {
             return Ok(answer);
         }
-        let decoded = self.rows.decode((0..whole.len()).map(|index| whole.index(index)))?;
+        let decoded = self.rows.decode((0..whole.len()).map(|index| whole.get(index)))?;
         let outputs = self.outputs.encode_values(&eval::window(&self.functions, &decoded)?)?;
         for index in 0..whole.len() {
             row.clear();
-            row.extend_from_slice(values.index(index));
+            row.extend_from_slice(values.get(index));
             if let Some(outputs) = &outputs {
                 row.extend_from_slice(outputs.row(index).data());
             }

@@ -1,57 +1,238 @@
 //! Many byte strings in one allocation.
 
-use differential_dataflow::trace::implementations::{BatchContainer, OffsetList};
+use std::cmp::Ordering;
+use std::ops::Deref;
 
-/// A list of byte strings: one buffer and the offsets that bound them. What a trace keeps its keys and values in:
-/// no allocation a row, and four bytes of offset as long as a batch is under 4 GiB.
-pub struct ByteRows {
-    bytes: Vec<u8>,
-    ends: OffsetList,
-}
+use differential_dataflow::trace::implementations::BatchContainer;
 
-impl Default for ByteRows {
-    fn default() -> Self {
-        Self::with_bytes(0, 0)
+/// A borrowed row, or a part of one, which compares as SQL orders it.
+#[derive(Debug, Clone, Copy)]
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        self.0
     }
 }
 
-impl ByteRows {
-    /// Room for `rows` rows of `bytes` bytes in all.
-    pub fn with_bytes(rows: usize, bytes: usize) -> Self {
-        let mut ends = OffsetList::with_capacity(rows + 1);
-        ends.push(0);
-        ByteRows { bytes: Vec::with_capacity(bytes), ends }
+impl PartialEq for Bytes<'_> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Bytes<'_> {}
+
+impl PartialOrd for Bytes<'_> {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bytes<'_> {
+    /// Byte order. Keys are short and mostly differ early, so this compares eight bytes at a time in place, where a
+    /// call of `memcmp` would cost more than the comparison.
+    #[inline(always)]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.0, other.0);
+        let common = a.len().min(b.len());
+        if common < 8 {
+            return a.cmp(b);
+        }
+        let word = |bytes: &[u8], at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_be_bytes(word)
+        };
+        let mut at = 0;
+        while at + 8 <= common {
+            let (x, y) = (word(a, at), word(b, at));
+            if x != y {
+                return x.cmp(&y);
+            }
+            at += 8;
+        }
+        // The last eight bytes again: those of them that were compared are equal.
+        let (x, y) = (word(a, common - 8), word(b, common - 8));
+        x.cmp(&y).then_with(|| a.len().cmp(&b.len()))
+    }
+}
+
+/// Ascending positions: four bytes each while they fit.
+pub struct Offsets {
+    small: Vec<u32>,
+    large: Vec<u64>,
+}
+
+impl Offsets {
+    fn capacity_bytes(&self) -> usize {
+        self.small.capacity() * 4 + self.large.capacity() * 8
     }
 
-    /// Adds a row.
-    pub fn push(&mut self, row: &[u8]) {
-        self.bytes.extend_from_slice(row);
-        self.ends.push(self.bytes.len());
+    /// Adds a position.
+    #[inline]
+    pub fn push(&mut self, offset: usize) {
+        match u32::try_from(offset) {
+            Ok(small) if self.large.is_empty() => self.small.push(small),
+            _ => self.large.push(offset as u64),
+        }
     }
 
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        self.bytes.capacity() + self.ends.smol.capacity() * 4 + self.ends.chonk.capacity() * 8
+        self.capacity_bytes()
+    }
+}
+
+impl BatchContainer for Offsets {
+    type Owned = usize;
+    type ReadItem<'a> = usize;
+
+    #[inline(always)]
+    fn into_owned<'a>(item: usize) -> usize {
+        item
+    }
+
+    #[inline(always)]
+    fn push_ref(&mut self, item: usize) {
+        self.push(item);
+    }
+
+    #[inline(always)]
+    fn push_own(&mut self, item: &usize) {
+        self.push(*item);
+    }
+
+    fn clear(&mut self) {
+        self.small.clear();
+        self.large.clear();
+    }
+
+    fn with_capacity(size: usize) -> Self {
+        Offsets { small: Vec::with_capacity(size), large: Vec::new() }
+    }
+
+    fn merge_capacity(one: &Self, other: &Self) -> Self {
+        Self::with_capacity(one.len() + other.len())
+    }
+
+    #[inline(always)]
+    fn reborrow<'b, 'a: 'b>(item: usize) -> usize {
+        item
+    }
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> usize {
+        match self.small.get(index) {
+            Some(offset) => *offset as usize,
+            None => self.large[index - self.small.len()] as usize,
+        }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+}
+
+/// A list of byte strings: one buffer, and where each of them ends. What a trace keeps its keys and values in: no
+/// allocation a row, and for rows that are all of one length (keys of numbers and dates) nothing but their bytes.
+pub struct ByteRows {
+    bytes: Vec<u8>,
+    len: usize,
+    ends: Ends,
+}
+
+enum Ends {
+    /// Every row has this many bytes.
+    Even(usize),
+    /// Where each row ends.
+    Listed(Offsets),
+}
+
+impl Default for ByteRows {
+    fn default() -> Self {
+        Self::with_bytes(0)
+    }
+}
+
+impl ByteRows {
+    /// Room for rows of that many bytes in all.
+    pub fn with_bytes(bytes: usize) -> Self {
+        ByteRows { bytes: Vec::with_capacity(bytes), len: 0, ends: Ends::Even(0) }
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        match &mut self.ends {
+            Ends::Listed(ends) => ends.push(self.bytes.len()),
+            Ends::Even(width) if *width == row.len() => {}
+            Ends::Even(_) => self.uneven(row.len()),
+        }
+        self.len += 1;
+    }
+
+    /// Takes note of a row, just added, whose length is not that of the rows before it.
+    #[cold]
+    fn uneven(&mut self, width: usize) {
+        let Ends::Even(before) = self.ends else { return };
+        if self.len == 0 {
+            self.ends = Ends::Even(width);
+            return;
+        }
+        let mut ends = Offsets::with_capacity(self.len + 1);
+        (1..=self.len).for_each(|row| ends.push(row * before));
+        ends.push(self.bytes.len());
+        self.ends = Ends::Listed(ends);
+    }
+
+    /// The bytes of a row.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> &[u8] {
+        match &self.ends {
+            Ends::Even(width) => &self.bytes[index * width..(index + 1) * width],
+            Ends::Listed(ends) => {
+                let start = if index == 0 { 0 } else { ends.index(index - 1) };
+                &self.bytes[start..ends.index(index)]
+            }
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory(&self) -> usize {
+        let ends = match &self.ends {
+            Ends::Even(_) => 0,
+            Ends::Listed(ends) => ends.memory(),
+        };
+        self.bytes.capacity() + ends
     }
 }
 
 impl BatchContainer for ByteRows {
     type Owned = Vec<u8>;
-    type ReadItem<'a> = &'a [u8];
+    type ReadItem<'a> = Bytes<'a>;
 
     #[inline(always)]
-    fn into_owned<'a>(item: &'a [u8]) -> Vec<u8> {
+    fn into_owned<'a>(item: Bytes<'a>) -> Vec<u8> {
         item.to_vec()
     }
 
     #[inline(always)]
-    fn clone_onto<'a>(item: &'a [u8], other: &mut Vec<u8>) {
+    fn clone_onto<'a>(item: Bytes<'a>, other: &mut Vec<u8>) {
         other.clear();
-        other.extend_from_slice(item);
+        other.extend_from_slice(item.0);
     }
 
-    fn push_ref(&mut self, item: &[u8]) {
-        self.push(item);
+    #[inline(always)]
+    fn push_ref(&mut self, item: Bytes<'_>) {
+        self.push(item.0);
     }
 
     fn push_own(&mut self, item: &Vec<u8>) {
@@ -59,31 +240,66 @@ impl BatchContainer for ByteRows {
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.ends.push(0);
+        *self = Self::default();
     }
 
-    fn with_capacity(size: usize) -> Self {
-        Self::with_bytes(size, 0)
+    fn with_capacity(_: usize) -> Self {
+        Self::default()
     }
 
     fn merge_capacity(one: &Self, other: &Self) -> Self {
-        Self::with_bytes(one.len() + other.len(), one.bytes.len() + other.bytes.len())
+        Self::with_bytes(one.bytes.len() + other.bytes.len())
     }
 
     #[inline(always)]
-    fn reborrow<'b, 'a: 'b>(item: &'a [u8]) -> &'b [u8] {
+    fn reborrow<'b, 'a: 'b>(item: Bytes<'a>) -> Bytes<'b> {
         item
     }
 
     #[inline(always)]
-    fn index(&self, index: usize) -> &[u8] {
-        &self.bytes[self.ends.index(index)..self.ends.index(index + 1)]
+    fn index(&self, index: usize) -> Bytes<'_> {
+        Bytes(self.get(index))
     }
 
     #[inline(always)]
     fn len(&self) -> usize {
-        self.ends.len() - 1
+        self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn rows_are_what_was_pushed_whatever_their_lengths() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for lengths in [[9, 9], [0, 0], [0, 3], [7, 40]] {
+            let pushed: Vec<Vec<u8>> = (0..300).map(|_| vec![rng.random(); rng.random_range(lengths[0]..=lengths[1])]).collect();
+            let mut rows = ByteRows::default();
+            pushed.iter().for_each(|row| rows.push(row));
+            assert_eq!(rows.len(), pushed.len());
+            assert!(pushed.iter().enumerate().all(|(index, row)| rows.get(index) == row.as_slice()));
+        }
+    }
+
+    #[test]
+    fn rows_of_one_length_take_no_memory_but_their_bytes() {
+        let mut rows = ByteRows::with_bytes(9 * 100);
+        (0..100u64).for_each(|n| rows.push(&[[1].as_slice(), &n.to_be_bytes()].concat()));
+        assert_eq!(rows.memory(), 9 * 100);
+    }
+
+    #[test]
+    fn bytes_compare_as_slices_do() {
+        let mut rng = StdRng::seed_from_u64(2);
+        for _ in 0..20_000 {
+            let mut row = || -> Vec<u8> { (0..rng.random_range(0..20)).map(|_| rng.random_range(0..3)).collect() };
+            let (a, b) = (row(), row());
+            assert_eq!(Bytes(&a).cmp(&Bytes(&b)), a.cmp(&b));
+            assert_eq!(Bytes(&a) == Bytes(&b), a == b);
+        }
     }
 }

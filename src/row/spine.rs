@@ -9,20 +9,20 @@ use std::rc::Rc;
 use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::operators::arrange::TraceAgent;
+use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
 use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
 use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch, Upds, Vals};
 use differential_dataflow::trace::implementations::spine_fueled::Spine;
-use differential_dataflow::trace::implementations::{BatchContainer, OffsetList};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
-use super::{ByteRows, Diff, SumUpdates, Sums, SumsContainer, Time, Updates};
+use super::{ByteRows, Bytes, Diff, Offsets, SumUpdates, Sums, SumsContainer, Time, Updates};
 
 /// How batches of rows are laid out.
-pub type RowLayout = (ByteRows, ByteRows, Vec<Time>, Vec<Diff>, OffsetList);
+pub type RowLayout = (ByteRows, ByteRows, Vec<Time>, Vec<Diff>, Offsets);
 /// How batches of sums are laid out.
-pub type SumLayout = (ByteRows, Vec<()>, Vec<Time>, SumsContainer, OffsetList);
+pub type SumLayout = (ByteRows, Vec<()>, Vec<Time>, SumsContainer, Offsets);
 /// A batch of rows by key.
 pub type RowBatch = Rc<OrdValBatch<RowLayout>>;
 /// A batch of sums by key.
@@ -41,17 +41,13 @@ pub trait Memory {
     fn memory(&self) -> usize;
 }
 
-fn offsets(list: &OffsetList) -> usize {
-    list.smol.capacity() * 4 + list.chonk.capacity() * 8
-}
-
 impl Memory for RowBatch {
     fn memory(&self) -> usize {
         let storage = &self.storage;
         storage.keys.memory()
-            + offsets(&storage.vals.offs)
+            + storage.vals.offs.memory()
             + storage.vals.vals.memory()
-            + offsets(&storage.upds.offs)
+            + storage.upds.offs.memory()
             + 8 * (storage.upds.times.capacity() + storage.upds.diffs.capacity())
     }
 }
@@ -59,7 +55,7 @@ impl Memory for RowBatch {
 impl Memory for SumBatch {
     fn memory(&self) -> usize {
         let storage = &self.storage;
-        storage.keys.memory() + offsets(&storage.upds.offs) + 8 * storage.upds.times.capacity() + storage.upds.diffs.memory()
+        storage.keys.memory() + storage.upds.offs.memory() + 8 * storage.upds.times.capacity() + storage.upds.diffs.memory()
     }
 }
 
@@ -144,10 +140,12 @@ fn build_rows(containers: &[Updates], mut entries: Vec<Entry>) -> Option<RowBatc
         updates.time(index)
     };
     // Keys are prefix-free, so rows in byte order are in order of key, then value.
-    entries.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| row(a).cmp(row(b))).then_with(|| time(a).cmp(&time(b))));
+    entries.sort_unstable_by(|a, b| {
+        a.prefix.cmp(&b.prefix).then_with(|| Bytes(row(a)).cmp(&Bytes(row(b)))).then_with(|| time(a).cmp(&time(b)))
+    });
 
     let mut storage: OrdValStorage<RowLayout> = OrdValStorage {
-        keys: ByteRows::with_bytes(entries.len(), 0),
+        keys: ByteRows::default(),
         vals: Vals::with_capacity(entries.len(), entries.len()),
         upds: Upds::with_capacity(entries.len(), entries.len()),
     };
@@ -171,7 +169,7 @@ fn build_rows(containers: &[Updates], mut entries: Vec<Entry>) -> Option<RowBatc
         }
         if storage.upds.times.len() > written {
             let (updates, index) = at(first);
-            if storage.keys.last() != Some(updates.key(index)) {
+            if storage.keys.last() != Some(Bytes(updates.key(index))) {
                 if storage.keys.len() > 0 {
                     storage.vals.offs.push(storage.vals.vals.len());
                 }
@@ -223,10 +221,12 @@ fn build_sums(containers: &[SumUpdates], mut entries: Vec<Entry>) -> Option<SumB
     let key = |entry: &Entry| containers[entry.container as usize].key(entry.index as usize);
     let time = |entry: &Entry| containers[entry.container as usize].time(entry.index as usize);
     let sums = |entry: &Entry| containers[entry.container as usize].sums(entry.index as usize);
-    entries.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| key(a).cmp(key(b))).then_with(|| time(a).cmp(&time(b))));
+    entries.sort_unstable_by(|a, b| {
+        a.prefix.cmp(&b.prefix).then_with(|| Bytes(key(a)).cmp(&Bytes(key(b)))).then_with(|| time(a).cmp(&time(b)))
+    });
 
     let mut storage: OrdKeyStorage<SumLayout> =
-        OrdKeyStorage { keys: ByteRows::with_bytes(entries.len(), 0), upds: Upds::with_capacity(entries.len(), entries.len()) };
+        OrdKeyStorage { keys: ByteRows::default(), upds: Upds::with_capacity(entries.len(), entries.len()) };
     let mut position = 0;
     while position < entries.len() {
         let first = entries[position];

@@ -15,10 +15,11 @@
 use std::sync::Arc;
 
 use differential_dataflow::difference::{IsZero, Semigroup};
-use differential_dataflow::trace::implementations::{BatchContainer, OffsetList};
+use differential_dataflow::trace::implementations::BatchContainer;
 use num_bigint::{BigInt, Sign};
 use smallvec::SmallVec;
 
+use super::Offsets;
 use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
@@ -349,14 +350,14 @@ impl Semigroup<SumsRef<'_>> for Sums {
 pub struct SumsContainer {
     rows: Vec<i64>,
     dense: u32,
-    ends: OffsetList,
+    ends: Offsets,
     slots: Vec<i64>,
 }
 
 impl SumsContainer {
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        8 * (self.rows.capacity() + self.slots.capacity()) + 4 * self.ends.smol.capacity() + 8 * self.ends.chonk.capacity()
+        8 * (self.rows.capacity() + self.slots.capacity()) + self.ends.memory()
     }
 }
 
@@ -387,7 +388,7 @@ impl BatchContainer for SumsContainer {
     }
 
     fn with_capacity(size: usize) -> Self {
-        let mut ends = OffsetList::with_capacity(size + 1);
+        let mut ends = Offsets::with_capacity(size + 1);
         ends.push(0);
         SumsContainer { rows: Vec::with_capacity(size), dense: 0, ends, slots: Vec::new() }
     }

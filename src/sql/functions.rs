@@ -2,7 +2,10 @@
 //!
 //! All of DataFusion's scalar, nested, aggregate and window functions, the names that users of other engines know them
 //! by, and Weir's own: the functions of *engine time* ([`EngineTime`]), which stand for an instant that the planner puts
-//! in (never for the machine's clock), and [`single_value`], which makes a scalar subquery of more than one row an error.
+//! in (never for the machine's clock), [`single_value`], which makes a scalar subquery of more than one row an error, and
+//! DATE_FORMAT with Java's patterns.
+
+mod date_format;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -60,6 +63,7 @@ impl Functions {
                 scalar.insert(name.to_string(), Arc::new(ScalarUDF::new_from_impl(EngineTime::new(name, kind))));
             }
         }
+        scalar.insert("date_format".into(), Arc::new(ScalarUDF::new_from_impl(date_format::DateFormat::new())));
         alias(&mut scalar, ALIASES);
         let mut higher_order = HashMap::new();
         for function in datafusion_functions_nested::all_default_higher_order_functions() {

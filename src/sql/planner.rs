@@ -4,6 +4,7 @@
 mod context;
 mod errors;
 mod lateral;
+mod prepare;
 mod relations;
 mod rules;
 mod subqueries;
@@ -83,11 +84,11 @@ pub struct OrderBy {
 /// [`Error::Invalid`] for what makes no sense.
 pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose) -> Result<Planned> {
     refuse_hints(query)?;
-    let ast = relations::prepare(&query.ast)?;
+    let ast = prepare::prepare(&query.ast)?;
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
-    let names: Vec<String> = logical.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let names: Vec<String> = logical.schema().fields().iter().map(|field| prepare::shown_name(field.name())).collect();
     let logical = rules::apply(logical, purpose)?;
     let Ordered { plan, visible, order } = lower_query(&logical)?;
     let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
 use crate::row::spine::{RowBatch, RowTrace, SumBatch, SumTrace};
-use crate::row::{ByteRows, Codec, Diff, SlotLayout, Sums, Time, null_row};
+use crate::row::{ByteRows, Bytes, Codec, Diff, SlotLayout, Sums, Time, null_row};
 
 /// An input of the operator that delivers an arrangement's batches.
 type Input<B, P> = InputHandleCore<Time, Vec<Span<Time, B>>, P>;
@@ -39,7 +39,7 @@ struct Source<B: SpineBatch + Navigable + Clone + 'static, P: Batches<B>> {
 impl<B, P> Source<B, P>
 where
     B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
-    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = &'a [u8], TimeGat<'a> = &'a Time>,
+    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
     P: Batches<B>,
 {
     fn receive(&mut self, held: &mut Held) {
@@ -66,7 +66,7 @@ where
             }
             times.sort_unstable();
             times.dedup();
-            times.iter().for_each(|time| into.push(key, *time));
+            times.iter().for_each(|time| into.push(key.0, *time));
             cursor.step_key(&storage);
         }
     }
@@ -74,6 +74,7 @@ where
     /// The cursor, if it stands at the key.
     fn seek(&mut self, key: &[u8]) -> Option<(&mut CursorList<B::Cursor>, &Vec<B>)> {
         let (cursor, storage) = self.contents.as_mut()?;
+        let key = Bytes(key);
         cursor.seek_key(storage, key);
         (cursor.get_key(storage) == Some(key)).then_some((cursor, &*storage))
     }
@@ -199,9 +200,8 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
         let (mut changes, storage) = self.source.reading.changes();
         if !self.nothing_before.is_empty() {
             while let Some(key) = changes.get_key(&storage) {
-                if self.nothing_before.get(key).is_some_and(|bound| changes.get_val(&storage).is_some_and(|value| value < bound.as_slice()))
-                {
-                    self.nothing_before.remove(key);
+                if self.nothing_before.get(key.0).is_some_and(|bound| changes.get_val(&storage).is_some_and(|value| value < Bytes(bound))) {
+                    self.nothing_before.remove(key.0);
                 }
                 changes.step_key(&storage);
             }
@@ -221,7 +221,7 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
         for bound in bounds(moments) {
             cursor.rewind_vals(storage);
             if let Some(start) = self.nothing_before.get(key) {
-                cursor.seek_val(storage, start);
+                cursor.seek_val(storage, Bytes(start));
             }
             let mut steps = 0;
             let first = loop {
@@ -239,7 +239,7 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
                 cursor.step_val(storage);
             };
             present.push(first.is_some());
-            self.states.push(first.unwrap_or(&self.absent));
+            self.states.push(first.map_or(self.absent.as_slice(), |first| first.0));
             // Only the latest state says what is nowhere: earlier ones may miss rows that come after them.
             if let (true, Some(first)) = (steps > Self::LONG && Some(&(bound - 1)) == moments.last(), first) {
                 self.nothing_before.insert(key.to_vec(), first.to_vec());
@@ -252,7 +252,7 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
 
     fn values(&mut self) -> Result<Values> {
         let states = std::mem::take(&mut self.states);
-        Ok(Values::Columns(self.codec.decode_values((0..states.len()).map(|state| states.index(state)))?))
+        Ok(Values::Columns(self.codec.decode_values((0..states.len()).map(|state| states.get(state)))?))
     }
 
     fn close(&mut self, frontier: Option<Time>) {
@@ -320,7 +320,7 @@ impl<P: Batches<RowBatch>> PartReader for GeneralPart<P> {
                         }
                     });
                     if count > 0 {
-                        rows.push(value);
+                        rows.push(value.0);
                         counts.push(count);
                     }
                     cursor.step_val(storage);
@@ -357,7 +357,7 @@ impl<P: Batches<RowBatch>> PartReader for GeneralPart<P> {
 
 impl<P: Batches<RowBatch>> GeneralPart<P> {
     fn aggregate(&self, rows: &ByteRows, counts: &[Diff]) -> Result<Vec<ArrayRef>> {
-        let columns = self.codec.decode_values((0..rows.len()).map(|row| rows.index(row)))?;
+        let columns = self.codec.decode_values((0..rows.len()).map(|row| rows.get(row)))?;
         let fields: Vec<_> = self.codec.schema().fields()[self.key..].to_vec();
         let schema = std::sync::Arc::new(arrow::datatypes::Schema::new(fields));
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.len()));

@@ -94,7 +94,7 @@ fn needed_by<'a>(exprs: impl IntoIterator<Item = &'a datafusion_expr::Expr>, inp
     let schema = input.schema();
     let mut needed = vec![false; schema.fields().len()];
     for column in exprs.into_iter().flat_map(|expr| expr.column_refs()) {
-        needed[schema.index_of_column(column)?] = true;
+        needed[scalar::position(column, schema)?] = true;
     }
     Ok(needed)
 }

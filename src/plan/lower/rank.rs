@@ -4,6 +4,9 @@
 //! [`Node::TopK`] with key `k` and limit `n`, which reads its arrangement in order and stops. The rank may be read above
 //! or not, and may have been renamed on its way to the filter. What else the filter says stays a filter.
 
+use std::cmp::Ordering;
+
+use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::logical_plan::{Filter, Window};
@@ -13,8 +16,9 @@ use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, WindowFunctionDef
 use crate::error::Result;
 use crate::plan::{Column, Node, Plan, Rank, RowType};
 
+use super::scalar::{null_item, pick_all};
 use super::window::{Partitioned, unaliased};
-use super::{linear, lower, nodes, scalar};
+use super::{linear, lower, nodes, scalar, window};
 
 /// The lowest and highest rank that a predicate lets pass, both included.
 #[derive(Debug, Clone, Copy)]
@@ -74,11 +78,12 @@ enum Kind {
     DenseRank,
 }
 
-/// The window node that makes a column, and which of its functions does.
+/// The window node that makes a column, which of its functions does, and the window nodes over it, the lowest first.
 struct Source<'a> {
     window: &'a Window,
     function: usize,
     kind: Kind,
+    above: Vec<&'a Window>,
 }
 
 impl Bounds {
@@ -121,7 +126,7 @@ fn whole_number(expr: &Expr) -> Option<i128> {
     let Expr::Literal(value, _) = expr else { return None };
     match value {
         ScalarValue::UInt64(value) => value.map(i128::from),
-        value if value.data_type().is_integer() && !value.is_null() => match value.cast_to(&arrow::datatypes::DataType::Int64).ok()? {
+        value if value.data_type().is_integer() && !value.is_null() => match value.cast_to(&DataType::Int64).ok()? {
             ScalarValue::Int64(value) => value.map(i128::from),
             _ => None,
         },
@@ -137,13 +142,26 @@ fn source_of(plan: &LogicalPlan, column: usize) -> Option<Source<'_>> {
             let Expr::Column(inner) = unaliased(&projection.expr[column]) else { return None };
             source_of(&projection.input, projection.input.schema().index_of_column(inner).ok()?)
         }
-        LogicalPlan::Window(window) => {
-            let function = column.checked_sub(window.input.schema().fields().len())?;
-            let kind = kind_of(window_function(window, function)?)?;
-            Some(Source { window, function, kind })
-        }
+        LogicalPlan::Window(window) => match column.checked_sub(window.input.schema().fields().len()) {
+            Some(function) => {
+                let kind = kind_of(window_function(window, function)?)?;
+                Some(Source { window, function, kind, above: vec![] })
+            }
+            // Another OVER of the same SELECT, which is of whole partitions and so comes before the top-N.
+            None if matches!(&*window.input, LogicalPlan::Window(_)) && !reads(window, column) => {
+                let mut source = source_of(&window.input, column)?;
+                source.above.push(window);
+                Some(source)
+            }
+            None => None,
+        },
         _ => None,
     }
+}
+
+fn reads(window: &Window, column: usize) -> bool {
+    let schema = window.input.schema();
+    window.window_expr.iter().flat_map(Expr::column_refs).any(|read| schema.index_of_column(read).is_ok_and(|read| read == column))
 }
 
 fn window_function(window: &Window, function: usize) -> Option<&WindowFunction> {
@@ -179,34 +197,48 @@ fn ranked(plan: &LogicalPlan, source: &Source, kept: &Kept) -> Result<Plan> {
 }
 
 fn top_k(source: &Source, kept: &Kept) -> Result<Plan> {
-    let Source { window, function, kind } = source;
+    let Source { window, function, kind, .. } = source;
     let ranking = window_function(window, *function).expect("the source is a ranking function");
-    let others: Vec<usize> = (0..window.window_expr.len()).filter(|other| other != function).collect();
     let input = lower(&window.input)?;
-    let width = input.row().len();
-    let input = super::window::functions(input, window, &others)?;
-    let partitioned = Partitioned::new(input, window.input.schema(), &ranking.params.partition_by, &ranking.params.order_by)?;
+    let rank_place = input.row().len() + function;
+    let name = window.schema.field(rank_place).name();
+    let plan = all_but_the_rank(input, source, name)?;
+    let width = plan.row().len();
+    let plan = linear::project_columns(plan, (0..width).filter(|column| *column != rank_place));
+    let partitioned = Partitioned::new(plan, window.input.schema(), &ranking.params.partition_by, &ranking.params.order_by)?;
     let rank = match kind {
         Kind::RowNumber => Rank::RowNumber,
         Kind::Rank => Rank::Rank { order: partitioned.order },
         Kind::DenseRank => Rank::DenseRank { order: partitioned.order },
     };
-    let name = window.schema.field(width + function).name();
-    let rank_column = Column::new(name, arrow::datatypes::DataType::UInt64, false);
+    let rank_column = Column::new(name, DataType::UInt64, false);
     let row = RowType::new(partitioned.arrangement.input.row().columns.iter().cloned().chain([rank_column]));
+    let ranked_place = row.len() - 1;
     let plan = if kept.limit == 0 {
         nodes::nothing(&row)
     } else {
         let node = Node::TopK { input: partitioned.arrangement, offset: kept.offset, limit: Some(kept.limit), rank, expose: true };
-        Plan::new(node, row.clone())
+        Plan::new(node, row)
     };
-    let rank_place = row.len() - 1;
-    // Back to the window's own order: its input's columns, then its functions in the order they were written.
-    let (columns, computed) = partitioned.places.split_at(width);
-    let mut computed = computed.iter().copied();
-    let functions = (0..window.window_expr.len()).map(|index| match index == *function {
-        true => rank_place,
-        false => computed.next().expect("every other function was computed"),
+    let places = (0..width).map(|column| match column.cmp(&rank_place) {
+        Ordering::Less => partitioned.places[column],
+        Ordering::Equal => ranked_place,
+        Ordering::Greater => partitioned.places[column - 1],
     });
-    Ok(linear::project_columns(plan, columns.iter().copied().chain(functions)))
+    Ok(linear::project_columns(plan, places))
+}
+
+/// The columns of the topmost window, with every function but the ranking one computed and NULL in that one's place.
+fn all_but_the_rank(input: Plan, source: &Source, name: &str) -> Result<Plan> {
+    let width = input.row().len();
+    let others: Vec<usize> = (0..source.window.window_expr.len()).filter(|other| *other != source.function).collect();
+    let mut plan = window::functions(input, source.window, &others)?;
+    let mut items = pick_all(plan.row());
+    items.insert(width + source.function, null_item(name, &DataType::UInt64)?);
+    plan = linear::project(plan, items);
+    for window in &source.above {
+        let all: Vec<usize> = (0..window.window_expr.len()).collect();
+        plan = window::functions(plan, window, &all)?;
+    }
+    Ok(plan)
 }

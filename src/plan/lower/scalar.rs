@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_common::{Column as Named, DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, Operator};
@@ -33,6 +33,9 @@ pub(super) fn label(expr: &Expr) -> String {
 /// The physical form of `expr`, whose columns are those of `schema`, over rows of type `row`.
 pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
     refuse_subqueries(expr)?;
+    for column in expr.column_refs() {
+        position(column, schema)?;
+    }
     let planned = create_physical_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
     let row_schema = row.schema();
     Ok(planned
@@ -44,6 +47,13 @@ pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
             Ok(Transformed::yes(read))
         })
         .data()?)
+}
+
+/// Where `column` is in `schema`. Every name was found when the query was planned: one that is not there now was read in a
+/// subquery, from a query that is not the next one out, and decorrelation has lost it.
+pub(super) fn position(column: &Named, schema: &DFSchema) -> Result<usize> {
+    let lost = |_| Error::unsupported(format!("a subquery that reads {column} from more than one query out"));
+    schema.index_of_column(column).map_err(lost)
 }
 
 /// `expr` as a column called `name`, of a plain type.

@@ -1,167 +1,23 @@
-//! What may stand in FROM, and the set operations that DataFusion's planner gets wrong.
+//! What may stand in FROM.
 //!
-//! DataFusion's planner passes over parts of a query that it has no use for (FOR SYSTEM_TIME AS OF, a sample, a lock). A
-//! part that would change the answer is refused here by its name.
-//!
-//! `A EXCEPT ALL B` and `A INTERSECT ALL B` are planned as a [`Multiset`]. There is no hook for set operations, but there
-//! is one for FROM: so the operation is rewritten to `SELECT * FROM (A CROSS JOIN B) AS <marker>` and the marker is taken
-//! for what it stands for when FROM is planned, where the operands' CTEs and outer columns are in scope.
+//! DataFusion's planner passes over parts of a table reference that it has no use for (FOR SYSTEM_TIME AS OF, a sample). A
+//! part that would change the answer is refused here by its name. What [`super::prepare`] marked as a set operation of bags
+//! is planned here, where the operands' CTEs and outer columns are in scope.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion_common::plan_datafusion_err;
 use datafusion_expr::LogicalPlan;
 use datafusion_expr::logical_plan::Extension;
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use sqlparser::ast::{
-    Expr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, Query, Select, SetExpr, SetOperator, SetQuantifier, TableAlias,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{TableFactor, TableWithJoins};
 
 use super::errors::through;
+use super::prepare::{EXCEPT_ALL, INTERSECT_ALL};
 use crate::error::{Error, Result};
 use crate::plan::lower::{Multiset, MultisetKind};
 
-const EXCEPT_ALL: &str = "__except_all";
-const INTERSECT_ALL: &str = "__intersect_all";
-
-/// The query in a form that DataFusion's planner plans as it was meant.
-pub(super) fn prepare(query: &Query) -> Result<Query> {
-    let mut query = query.clone();
-    match VisitMut::visit(&mut query, &mut Prepare) {
-        ControlFlow::Continue(()) => Ok(query),
-        ControlFlow::Break(error) => Err(error),
-    }
-}
-
-struct Prepare;
-
-impl VisitorMut for Prepare {
-    type Break = Error;
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        let refused = [
-            (select.top.is_some(), "TOP: say LIMIT"),
-            (select.into.is_some(), "SELECT INTO"),
-            (!select.lateral_views.is_empty(), "LATERAL VIEW: say CROSS JOIN UNNEST"),
-            (select.prewhere.is_some(), "PREWHERE"),
-            (!select.connect_by.is_empty(), "CONNECT BY"),
-            (!select.cluster_by.is_empty(), "CLUSTER BY"),
-            (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
-            (!select.sort_by.is_empty(), "SORT BY: say ORDER BY"),
-            (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
-        ];
-        refuse(&refused)
-    }
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let refused = [
-            (!query.locks.is_empty(), "FOR UPDATE and FOR SHARE"),
-            (query.for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
-            (query.settings.is_some(), "SETTINGS"),
-            (query.format_clause.is_some(), "FORMAT"),
-        ];
-        refuse(&refused)?;
-        fetch_as_limit(query)?;
-        mark_set_operations(&mut query.body)
-    }
-}
-
-fn refuse(parts: &[(bool, &str)]) -> ControlFlow<Error> {
-    match parts.iter().find(|(present, _)| *present) {
-        Some((_, what)) => ControlFlow::Break(Error::unsupported(what)),
-        None => ControlFlow::Continue(()),
-    }
-}
-
-/// FETCH FIRST n ROWS ONLY is LIMIT n.
-fn fetch_as_limit(query: &mut Query) -> ControlFlow<Error> {
-    let Some(fetch) = query.fetch.take() else { return ControlFlow::Continue(()) };
-    let rows = fetch.quantity.unwrap_or_else(|| Expr::value(sqlparser::ast::Value::Number("1".into(), false)));
-    match &mut query.limit_clause {
-        _ if fetch.with_ties => return ControlFlow::Break(Error::unsupported("FETCH ... WITH TIES: say RANK() <= n")),
-        _ if fetch.percent => return ControlFlow::Break(Error::unsupported("FETCH ... PERCENT")),
-        None => query.limit_clause = Some(LimitClause::LimitOffset { limit: Some(rows), offset: None, limit_by: vec![] }),
-        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
-        Some(_) => return ControlFlow::Break(Error::invalid("a query has LIMIT or FETCH, not both")),
-    }
-    ControlFlow::Continue(())
-}
-
-/// Rewrites EXCEPT ALL and INTERSECT ALL in a query's body, the innermost first. (Queries in it were visited before.)
-fn mark_set_operations(body: &mut SetExpr) -> ControlFlow<Error> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return ControlFlow::Continue(()) };
-    mark_set_operations(left)?;
-    mark_set_operations(right)?;
-    let marker = match (*op, *set_quantifier) {
-        (SetOperator::Except | SetOperator::Minus, SetQuantifier::All) => EXCEPT_ALL,
-        (SetOperator::Intersect, SetQuantifier::All) => INTERSECT_ALL,
-        (SetOperator::Minus, _) => {
-            *op = SetOperator::Except;
-            return ControlFlow::Continue(());
-        }
-        _ => return ControlFlow::Continue(()),
-    };
-    let operand =
-        |body: &SetExpr| TableFactor::Derived { lateral: false, subquery: Box::new(only(body.clone())), alias: None, sample: None };
-    let joins = vec![Join { relation: operand(right), global: false, join_operator: JoinOperator::CrossJoin(JoinConstraint::None) }];
-    let alias = TableAlias { explicit: true, name: Ident::new(marker), columns: vec![], at: None };
-    let marked =
-        TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation: operand(left), joins }), alias: Some(alias) };
-    *body = SetExpr::Select(Box::new(everything_of(marked)));
-    ControlFlow::Continue(())
-}
-
-/// A query that is nothing but `body`.
-fn only(body: SetExpr) -> Query {
-    Query {
-        with: None,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: vec![],
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: vec![],
-    }
-}
-
-/// `SELECT * FROM relation`.
-fn everything_of(relation: TableFactor) -> Select {
-    use sqlparser::ast::helpers::attached_token::AttachedToken;
-    use sqlparser::ast::{GroupByExpr, SelectFlavor, SelectItem, WildcardAdditionalOptions};
-    Select {
-        select_token: AttachedToken::empty(),
-        optimizer_hints: vec![],
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection: vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())],
-        exclude: None,
-        into: None,
-        from: vec![TableWithJoins { relation, joins: vec![] }],
-        lateral_views: vec![],
-        prewhere: None,
-        selection: None,
-        connect_by: vec![],
-        group_by: GroupByExpr::Expressions(vec![], vec![]),
-        cluster_by: vec![],
-        distribute_by: vec![],
-        sort_by: vec![],
-        having: None,
-        named_window: vec![],
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: SelectFlavor::Standard,
-    }
-}
-
-/// Plans what [`prepare`] marked, and refuses what Weir has no relation for.
+/// Plans what was marked, and refuses what Weir has no relation for.
 #[derive(Debug)]
 pub(super) struct Relations;
 

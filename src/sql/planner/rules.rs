@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TransformedResult};
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, DataFusionError, Result};
 use datafusion_expr::expr::{Sort as SortExpr, WindowFunction};
 use datafusion_expr::logical_plan::{Distinct, DistinctOn, LogicalPlanBuilder, Sort};
 use datafusion_expr::{Expr, LogicalPlan, WindowFunctionDefinition, lit};
@@ -34,7 +34,7 @@ use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggrega
 use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerContext};
+use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerContext};
 
 use super::Purpose;
 use super::context::options;
@@ -42,6 +42,7 @@ use super::errors::planning;
 use super::lateral::LateralUnnest;
 use super::subqueries::PlainSubqueries;
 use super::time::Instants;
+use crate::error::Error;
 
 /// A planned query in the form that lowering takes.
 pub(super) fn apply(plan: LogicalPlan, purpose: Purpose) -> crate::error::Result<LogicalPlan> {
@@ -49,7 +50,17 @@ pub(super) fn apply(plan: LogicalPlan, purpose: Purpose) -> crate::error::Result
     let plan = analyzer(purpose).execute_and_check(plan, &options, |_, _| {}).map_err(planning)?;
     // Without a start time no rule folds a clock into the plan.
     let context = OptimizerContext::new_with_config_options(Arc::new(options)).without_query_execution_start_time();
-    optimizer().optimize(plan, &context, |_, _| {}).map_err(planning)
+    let plan = optimizer().optimize(plan, &context, |_, _| {}).map_err(lost)?;
+    // A subquery knows its outer columns by the types they had before coercion.
+    TypeCoercion::new().analyze(plan, context.options().as_ref()).map_err(lost)
+}
+
+/// Every name was found before: what is not found now was taken out of one subquery into another.
+fn lost(error: DataFusionError) -> Error {
+    match planning(error) {
+        Error::Unknown { name, .. } => Error::unsupported(format!("a subquery that reads {name} from more than one query out")),
+        other => other,
+    }
 }
 
 /// What makes a plan mean what it says.

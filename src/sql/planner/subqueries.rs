@@ -1,11 +1,13 @@
 //! Subqueries in expressions, said in ways that the decorrelating rules get right.
 //!
-//! Those rules make joins of EXISTS and IN where they stand alone in a WHERE, and of scalar subqueries of one row. This
-//! rule, which runs before them, brings the rest to that form:
+//! Those rules make joins of EXISTS where it stands in a WHERE, and of scalar subqueries of one row. This rule, which runs
+//! before them, brings the rest to that form:
 //!
+//! - `x IN (S)` alone in a WHERE becomes `EXISTS(S where s = x)`.
 //! - `x NOT IN (S)` is never true if S has a NULL, nor if x is NULL and S has a row. It becomes `NOT EXISTS(S where s =
 //!   x)`, `NOT EXISTS(S where s IS NULL)` and `NOT EXISTS(S where x IS NULL)`, the last two only where NULLs can be.
-//! - Inside a larger expression IN has three values, and becomes a CASE over EXISTS.
+//! - `x > ANY (S)` becomes `EXISTS(S where x > s)`, `x > ALL (S)` becomes `NOT EXISTS(S where (x > s) IS NOT TRUE)`.
+//! - Inside a larger expression these have three values, and become a CASE over EXISTS.
 //! - Outside of a WHERE, EXISTS becomes `(SELECT COUNT(*) > 0 FROM S)`.
 //! - A scalar subquery that may have more rows than one becomes an aggregate that fails if it has
 //!   ([`single_value`]); a correlated one with LIMIT 1 a FIRST_VALUE.
@@ -15,17 +17,19 @@
 use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion_common::{Column, DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, Exists, InSubquery, Sort as SortExpr};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue, plan_err};
+use datafusion_expr::expr::{AggregateFunction, Exists, InSubquery, SetComparison, SetQuantifier, Sort as SortExpr};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::{Aggregate, FetchType, Filter, Join, Limit, Projection, SkipType, Subquery};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, lit, when};
+use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, binary_expr, lit, when};
 use datafusion_functions_aggregate::count::count;
 use datafusion_functions_aggregate::first_last::first_value_udaf;
 use datafusion_optimizer::AnalyzerRule;
 
+use super::errors::through;
+use crate::error::Error;
 use crate::sql::functions::single_value;
 
 /// See the module.
@@ -55,7 +59,8 @@ fn rewrite(node: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn has_subquery(expr: &Expr) -> bool {
-    expr.exists(|node| Ok(matches!(node, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)))).unwrap_or(true)
+    expr.exists(|node| Ok(matches!(node, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_))))
+        .unwrap_or(true)
 }
 
 /// A WHERE: what stands alone in it becomes EXISTS or stays IN, what is inside of something has a value.
@@ -63,10 +68,12 @@ fn filtered(filter: Filter) -> Result<LogicalPlan> {
     let schema = Arc::clone(filter.input.schema());
     let mut conjuncts = vec![];
     for conjunct in split_conjunction_owned(filter.predicate) {
+        refuse_lossy(&conjunct)?;
         match in_subquery(&conjunct) {
             Some((test, true)) => conjuncts.extend(not_in(test, &schema)?),
             Some((test, false)) if is_one_row(&test.subquery.subquery) => conjuncts.push(one_row_in(test, false)),
-            Some((test, false)) => conjuncts.push(Expr::InSubquery(InSubquery::new(test.expr.clone(), test.subquery.clone(), false))),
+            Some((test, false)) => conjuncts.push(is_in(test, &schema)?),
+            None if matches!(conjunct, Expr::SetComparison(_)) => conjuncts.push(quantified(conjunct, &schema)?),
             None => conjuncts.push(conjunct.transform_up(|node| inside(node, &schema, true)).data()?),
         }
     }
@@ -97,6 +104,7 @@ fn as_values(node: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn value(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    refuse_lossy(&expr)?;
     expr.transform_up(|node| inside(node, schema, false)).data()?.transform_up(|node| Ok(Transformed::yes(single(node)?))).data()
 }
 
@@ -104,15 +112,52 @@ fn value(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 fn inside(expr: Expr, schema: &DFSchema, in_where: bool) -> Result<Transformed<Expr>> {
     let made = match expr {
         Expr::InSubquery(test) if is_one_row(&test.subquery.subquery) => one_row_in(&test, test.negated),
-        Expr::InSubquery(test) => {
-            let of_exists = three_valued(&test, schema)?;
-            if in_where { of_exists } else { of_exists.transform_up(|node| inside(node, schema, false)).data()? }
-        }
+        Expr::InSubquery(test) => existence(three_valued(&test, schema)?, schema, in_where)?,
+        Expr::SetComparison(test) => existence(three_valued_comparison(&test, schema)?, schema, in_where)?,
         Expr::Exists(exists) if is_one_row(&exists.subquery.subquery) => lit(!exists.negated),
+        Expr::Exists(exists) if is_filtered_one_row(&exists.subquery) => holds(exists)?,
         Expr::Exists(exists) if !in_where => counted(exists)?,
         other => return Ok(Transformed::no(other)),
     };
     Ok(Transformed::yes(made))
+}
+
+/// An expression over EXISTS, where EXISTS may stay or must have a value.
+fn existence(expr: Expr, schema: &DFSchema, in_where: bool) -> Result<Expr> {
+    if in_where {
+        return Ok(expr);
+    }
+    expr.transform_up(|node| match node {
+        Expr::Exists(_) => inside(node, schema, false),
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
+/// `x op ANY (S)` or `x op ALL (S)` in a WHERE, where NULL is as good as false.
+fn quantified(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let Expr::SetComparison(test) = expr else { return Ok(expr) };
+    let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::SetComparison(test)) };
+    let (s, _) = output(&test.subquery);
+    let holds = binary_expr(x.expr, test.op, s);
+    match test.quantifier {
+        SetQuantifier::Any => exists_where(&test.subquery, Some(holds), &x.outer, false),
+        SetQuantifier::All => exists_where(&test.subquery, Some(holds.is_not_true()), &x.outer, true),
+    }
+}
+
+/// The same with its three values.
+fn three_valued_comparison(test: &SetComparison, schema: &DFSchema) -> Result<Expr> {
+    let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::SetComparison(test.clone())) };
+    let (s, _) = output(&test.subquery);
+    let holds = binary_expr(x.expr, test.op, s);
+    let (decisive, decided) = match test.quantifier {
+        SetQuantifier::Any => (holds.clone().is_true(), true),
+        SetQuantifier::All => (holds.clone().is_false(), false),
+    };
+    when(exists_where(&test.subquery, Some(decisive), &x.outer, false)?, lit(decided))
+        .when(exists_where(&test.subquery, Some(holds.is_null()), &x.outer, false)?, lit(ScalarValue::Boolean(None)))
+        .otherwise(lit(!decided))
 }
 
 /// `x IN (S)` with S of exactly one row is a comparison.
@@ -120,6 +165,12 @@ fn one_row_in(test: &InSubquery, negated: bool) -> Expr {
     let value = Expr::ScalarSubquery(test.subquery.clone());
     let tested = test.expr.as_ref().clone();
     if negated { tested.not_eq(value) } else { tested.eq(value) }
+}
+
+/// `x IN (S)` in a WHERE.
+fn is_in(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::InSubquery(test.clone())) };
+    exists_where(&test.subquery, Some(output(&test.subquery).0.eq(x.expr)), &x.outer, false)
 }
 
 /// `x NOT IN (S)` in a WHERE.
@@ -212,6 +263,66 @@ fn counted(exists: Exists) -> Result<Expr> {
     let test = if exists.negated { rows.eq(lit(0i64)) } else { rows.gt(lit(0i64)) };
     let tested = LogicalPlan::Projection(Projection::try_new(vec![test.alias("exists")], Arc::new(counted))?);
     Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(tested), outer_ref_columns, spans }))
+}
+
+/// `EXISTS (SELECT ... HAVING p)` without GROUP BY is whether `p` holds of the one group, which is there whatever rows are.
+fn holds(exists: Exists) -> Result<Expr> {
+    let Subquery { subquery, outer_ref_columns, spans } = exists.subquery;
+    let mut plan = &subquery;
+    let tested = loop {
+        match &**plan {
+            LogicalPlan::Projection(projection) => plan = &projection.input,
+            LogicalPlan::SubqueryAlias(alias) => plan = &alias.input,
+            LogicalPlan::Sort(sort) => plan = &sort.input,
+            LogicalPlan::Filter(filter) => {
+                break Projection::try_new(vec![filter.predicate.clone().alias("holds")], Arc::clone(&filter.input))?;
+            }
+            other => return plan_err!("{} is not a filter of one row", other.display()),
+        }
+    };
+    let value = Expr::ScalarSubquery(Subquery { subquery: Arc::new(LogicalPlan::Projection(tested)), outer_ref_columns, spans });
+    Ok(if exists.negated { value.is_not_true() } else { value.is_true() })
+}
+
+/// Whether a correlated subquery is a filter of exactly one row.
+fn is_filtered_one_row(subquery: &Subquery) -> bool {
+    fn filtered(plan: &LogicalPlan) -> bool {
+        match plan {
+            LogicalPlan::Projection(projection) => filtered(&projection.input),
+            LogicalPlan::SubqueryAlias(alias) => filtered(&alias.input),
+            LogicalPlan::Sort(sort) => filtered(&sort.input),
+            LogicalPlan::Filter(filter) => is_one_row(&filter.input),
+            _ => false,
+        }
+    }
+    !subquery.outer_ref_columns.is_empty() && filtered(&subquery.subquery)
+}
+
+/// Decorrelation makes a group of rows, and so loses the group that has none; and it takes the LIMIT off an EXISTS.
+fn refuse_lossy(expr: &Expr) -> Result<()> {
+    let mut lossy = None;
+    expr.apply(|node| {
+        let (subquery, is_exists) = match node {
+            Expr::InSubquery(test) => (&test.subquery, false),
+            Expr::SetComparison(test) => (&test.subquery, false),
+            Expr::Exists(exists) => (&exists.subquery, true),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        if !is_exists && is_filtered_one_row(subquery) {
+            lossy = Some("IN, ANY or ALL of a correlated subquery with HAVING and no GROUP BY");
+        }
+        if let LogicalPlan::Limit(limit) = &*subquery.subquery
+            && !subquery.outer_ref_columns.is_empty()
+            && !(is_exists && matches!(limit.get_skip_type()?, SkipType::Literal(0)))
+        {
+            lossy = Some("LIMIT or OFFSET in a correlated subquery of IN, ANY, ALL or EXISTS");
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match lossy {
+        None => Ok(()),
+        Some(what) => Err(through(Error::unsupported(what))),
+    }
 }
 
 /// A scalar subquery as one that has at most one row.

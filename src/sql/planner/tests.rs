@@ -1,3 +1,10 @@
+//! What queries come to: the shape of their plans, what they are refused for, and whether they mean what SQL says.
+
+mod oracle;
+mod reference;
+mod refusals;
+mod shapes;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -116,8 +123,6 @@ fn arrangement_text(arrangement: &Arrangement) -> String {
         .iter()
         .map(|c| {
             let direction = if c.sort.descending { " desc" } else { "" };
-            let nulls = if c.sort.nulls_first == c.sort.descending { " nulls last" } else { "" };
-            let _ = nulls;
             format!("{}{direction}{}", c.name, if c.sort.nulls_first { "" } else { " nulls last" })
         })
         .collect();
@@ -134,20 +139,4 @@ fn arrangement_text(arrangement: &Arrangement) -> String {
     };
     let name = arrangement.name.as_ref().map_or(String::new(), |name| format!(" of {name}"));
     format!("by [{}] values [{}]{sums}{name}", key.join(", "), values.join(", "))
-}
-
-#[test]
-fn dump() {
-    for sql in std::fs::read_to_string("/tmp/lower_queries.sql").unwrap_or_default().split(';') {
-        let sql = sql.trim();
-        if sql.is_empty() {
-            continue;
-        }
-        let planned = std::panic::catch_unwind(|| maintained(sql));
-        match planned {
-            Ok(Ok(planned)) => println!("## {sql}\n{}", tree(&planned.plan)),
-            Ok(Err(error)) => println!("## {sql}\n!! {error}\n"),
-            Err(_) => println!("## {sql}\n!! PANIC\n"),
-        }
-    }
 }

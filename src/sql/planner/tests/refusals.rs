@@ -1,0 +1,102 @@
+//! What is refused says what it is.
+
+use super::*;
+use crate::sql::statement::SqlOption;
+
+fn refusal(sql: &str) -> Error {
+    match maintained(sql) {
+        Err(error) => error,
+        Ok(planned) => panic!("{sql} was planned\n{}", tree(&planned.plan)),
+    }
+}
+
+#[test]
+fn what_weir_does_not_do_is_refused_by_its_name() {
+    for (sql, name) in [
+        ("WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 3) SELECT * FROM r", "WITH RECURSIVE (r)"),
+        ("SELECT * FROM TUMBLE(a, 1)", "table function TUMBLE"),
+        ("SELECT * FROM TABLE(HOP(a, 1))", "table function HOP"),
+        ("SELECT COUNT(*) FROM d GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)", "TUMBLE"),
+        ("SELECT SESSION(ts, INTERVAL '1' MINUTE) FROM d", "SESSION"),
+        ("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
+        ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
+        ("SELECT NOW() FROM t", "NOW()"),
+        ("SELECT a FROM d, t WHERE ts > CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
+        ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM d WHERE ts > LOCALTIMESTAMP)", "LOCALTIMESTAMP"),
+        ("SELECT CURRENT_DATE", "CURRENT_DATE"),
+        ("SELECT PROCTIME()", "PROCTIME()"),
+        ("SELECT RANDOM() FROM t", "RANDOM()"),
+        ("SELECT a FROM t ORDER BY UUID() LIMIT 1", "UUID()"),
+        ("SELECT CAST(a AS GEOMETRY) FROM t", "GEOMETRY"),
+        ("SELECT a FROM t FULL JOIN u USING (a)", "FULL JOIN with USING"),
+        ("SELECT * FROM t NATURAL RIGHT JOIN u", "RIGHT JOIN with USING or NATURAL"),
+        ("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES", "WITH TIES"),
+        ("SELECT a, (SELECT COUNT(*) FROM u WHERE u.c > t.b) FROM t", "scalar subquery"),
+        ("SELECT t.a, q.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a LIMIT 2) AS q", "LATERAL"),
+        ("SELECT a FROM t WHERE a IN (SELECT c FROM u WHERE u.a = t.a LIMIT 2)", "LIMIT"),
+        ("SELECT a FROM t WHERE EXISTS (SELECT c FROM u WHERE u.a = t.a OFFSET 2)", "OFFSET"),
+        ("SELECT a FROM t WHERE a IN (SELECT MAX(c) FROM u WHERE u.a = t.a HAVING COUNT(*) > 1)", "HAVING"),
+        (
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND NOT EXISTS (SELECT 1 FROM n WHERE n.k = u.c AND n.v = t.b))",
+            "t.b",
+        ),
+        ("SELECT UNNEST(items), UNNEST(ARRAY[1, 2]) FROM l", "UNNEST"),
+        ("SELECT i, n FROM UNNEST(ARRAY[1]) WITH ORDINALITY AS q(i, n)", "WITH ORDINALITY"),
+    ] {
+        let error = refusal(sql);
+        assert!(matches!(error, Error::Unsupported(_)), "{sql}: {error:?}");
+        assert!(error.to_string().contains(name), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn a_name_that_nothing_has_is_answered_with_those_there_are() {
+    for (sql, kind, name) in [
+        ("SELECT nosuch FROM t", "column", "nosuch"),
+        ("SELECT t.nosuch FROM t", "column", "t.nosuch"),
+        ("SELECT * FROM missing", "table or view", "missing"),
+        ("SELECT nosuch(a) FROM t", "function", "nosuch"),
+    ] {
+        let Error::Unknown { kind: found, name: what, have } = refusal(sql) else { panic!("{sql}: {}", refusal(sql)) };
+        assert_eq!((found, what.as_str()), (kind, name), "{sql}");
+        assert!(!have.is_empty(), "{sql}");
+    }
+    assert!(refusal("SELECT coutn(a) FROM t").to_string().contains("did you mean 'count'"));
+}
+
+#[test]
+fn what_makes_no_sense_is_said_in_one_line() {
+    for (sql, part) in [
+        ("SELECT a FROM t JOIN u ON t.a = u.a", "more than one table"),
+        ("SELECT a, b FROM t GROUP BY a", "GROUP BY"),
+        ("SELECT a FROM t UNION SELECT a, b FROM t", "different number of columns"),
+        ("SELECT a FROM t EXCEPT ALL SELECT a, b FROM t", "EXCEPT ALL"),
+        ("SELECT CAST(a AS DECIMAL(99, 2)) FROM t", "precision"),
+    ] {
+        let message = refusal(sql).to_string();
+        assert!(message.contains(part), "{sql}: {message}");
+        assert_eq!(message.lines().count(), 1, "{sql}: {message}");
+    }
+}
+
+#[test]
+fn a_hint_is_refused_by_its_name_and_retention_as_not_yet_there() {
+    let option = SqlOption { name: "o".into(), value: "3d".into() };
+    for (hint, names) in [
+        (Hint::StateTtl(vec![option.clone()]), ["STATE_TTL", "retention"]),
+        (Hint::JoinOptions { join: 0, options: vec![option] }, ["OPTIONS", "retention"]),
+        (Hint::Other("BROADCAST".into()), ["BROADCAST", "hint"]),
+    ] {
+        let hinted = Query { hints: vec![hint], ..query("SELECT a FROM t") };
+        let error = plan_query(&hinted, &tables(), Purpose::Maintain).expect_err("a hint").to_string();
+        assert!(names.iter().all(|name| error.contains(name)), "{error}");
+    }
+    let closing = Query { emit_on_window_close: true, ..query("SELECT a FROM t") };
+    let error = plan_query(&closing, &tables(), Purpose::Maintain).expect_err("EMIT").to_string();
+    assert!(error.contains("EMIT ON WINDOW CLOSE"), "{error}");
+}
+
+#[test]
+fn a_volatile_function_is_allowed_in_a_query_that_is_asked_once() {
+    assert!(plan_query(&query("SELECT RANDOM() FROM t"), &tables(), Purpose::Once { now: 0 }).is_ok());
+}
