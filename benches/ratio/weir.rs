@@ -23,7 +23,13 @@ impl Tables {
 
     fn input(&self, index: usize) -> Input {
         let (name, schema) = &self.0[index];
-        Input::Source { id: RelationId(index as u64), name: (*name).to_owned(), row: RowType::from_schema(schema), primary_key: vec![] }
+        Input::Source {
+            id: RelationId(index as u64),
+            name: (*name).to_owned(),
+            row: RowType::from_schema(schema),
+            primary_key: vec![],
+            retracts: false,
+        }
     }
 
     fn rows(&self, index: usize, columns: Vec<Vec<i64>>) -> Rows {

@@ -42,6 +42,15 @@ pub struct TableSpec {
     pub base: std::path::PathBuf,
 }
 
+impl TableSpec {
+    /// Whether, as a source, it may take rows away: its format says of each row what it does.
+    pub fn retracts(&self) -> bool {
+        let says =
+            |name: &str, value: &str| self.options.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v.eq_ignore_ascii_case(value));
+        says("format", "debezium-json") || says("changelog", "true")
+    }
+}
+
 /// Rows on their way in.
 #[derive(Debug, Clone)]
 pub struct SourceBatch {

@@ -190,6 +190,11 @@ where
         self.is_pending() && received.is_none_or(|received| received > self.as_of)
     }
 
+    /// Whether all that is waiting is from before the dataflow's beginning: it changes every key at one moment.
+    pub fn is_initial(&self) -> bool {
+        self.pending.iter().all(|span| span.upper().elements().first().is_some_and(|upper| *upper <= self.as_of + 1))
+    }
+
     /// A cursor over what is waiting.
     pub fn changes(&self) -> (CursorList<B::Cursor>, Vec<B>) {
         cursor_list(self.pending.iter().filter_map(|span| span.inner.clone()).collect())

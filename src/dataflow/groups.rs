@@ -94,13 +94,16 @@ pub fn per_group<'s, L: GroupLogic>(
 }
 
 fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-    let as_of = reading.effective(0);
+    let (as_of, initial) = (reading.effective(0), reading.is_initial());
     let (mut changes, change_storage) = reading.changes();
     let (mut cursor, storage) = reading.contents();
     let mut times: Vec<Time> = Vec::new();
     while let Some(key) = changes.get_key(&change_storage) {
         times.clear();
-        while changes.val_valid(&change_storage) {
+        if initial {
+            times.push(as_of);
+        }
+        while !initial && changes.val_valid(&change_storage) {
             changes.map_times(&change_storage, |time, _| times.push(as_of.max(*time)));
             changes.step_val(&change_storage);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use differential_dataflow::trace::TraceReader;
 use timely::progress::Antichain;
 
-use super::render::{ErrorSource, Keyed};
+use super::render::{ErrorSource, Kept};
 use crate::plan::{Fingerprint, RelationId};
 use crate::row::Time;
 use crate::row::spine::{Memory, RowTrace, SumTrace};
@@ -14,8 +14,8 @@ use crate::row::spine::{Memory, RowTrace, SumTrace};
 #[derive(Default)]
 pub struct Registry {
     pub entries: HashMap<Fingerprint, Entry>,
-    pub errors: HashMap<ErrorSource, (RowTrace, u64)>,
-    pub tables: HashMap<RelationId, Keyed>,
+    pub errors: HashMap<ErrorSource, RowTrace>,
+    kept: HashMap<RelationId, Kept>,
 }
 
 /// A trace, where its errors are, and the dataflow that maintains it.
@@ -82,15 +82,27 @@ fn size<T: TraceReader<Batch: Memory>>(trace: &T, len: impl Fn(&T::Batch) -> usi
 }
 
 impl Registry {
+    /// How a relation is arranged as its rows come, if a dataflow maintains that.
+    pub fn kept(&self, id: RelationId) -> Option<&Kept> {
+        self.kept.get(&id)
+    }
+
+    /// Notes that a dataflow arranges a relation as its rows come.
+    pub fn keep(&mut self, id: RelationId, kept: Kept) {
+        self.kept.insert(id, kept);
+    }
+
     /// Lets every trace compact up to what is complete.
     pub fn compact(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.trace.compact());
-        self.errors.values_mut().for_each(|(trace, _)| compact(trace));
+        self.errors.values_mut().for_each(compact);
     }
 
     /// Forgets what a dataflow keeps.
     pub fn forget(&mut self, dataflow: u64) {
         self.entries.retain(|_, entry| entry.dataflow != dataflow);
-        self.errors.retain(|_, (_, owner)| *owner != dataflow);
+        self.errors.retain(|(_, owner), _| *owner != dataflow);
+        let entries = &self.entries;
+        self.kept.retain(|_, kept| entries.contains_key(&kept.arrangement.fingerprint()));
     }
 }

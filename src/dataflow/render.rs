@@ -18,7 +18,7 @@ use super::arrange::{arrange_rows, arrange_sums, flatten};
 use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
-use super::reduce::{Kept, reduce};
+use super::reduce::{Kept as Held, reduce};
 use super::threshold::threshold;
 use super::topk::TopK;
 use super::upsert::upsert;
@@ -29,8 +29,9 @@ use crate::plan::{Arrangement, Column, Fingerprint, JoinKind, Layout, Node, Plan
 use crate::row::{Codec, Time, Updates, UpdatesBuilder, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
 
-/// An operator on which rows can fail.
-pub type ErrorSource = Fingerprint;
+/// An operator on which rows can fail: what it computes, and the dataflow that it is in. (Two dataflows that read one
+/// source apart have an error source each.)
+pub type ErrorSource = (Fingerprint, u64);
 
 /// A collection: its rows, and where its errors come from.
 #[derive(Clone)]
@@ -42,7 +43,7 @@ pub struct Collection<'s> {
 /// An arrangement in this dataflow.
 #[derive(Clone)]
 struct Arrangeds<'s> {
-    kept: Kept<'s>,
+    kept: Held<'s>,
     errors: BTreeSet<ErrorSource>,
 }
 
@@ -59,6 +60,8 @@ pub struct Relation {
     pub name: String,
     pub row: RowType,
     pub primary_key: Vec<usize>,
+    /// Its rows are arranged as they come: it is a table, or rows of it may be taken away.
+    pub kept: bool,
 }
 
 /// Renders plans into one dataflow.
@@ -139,11 +142,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
         if let Some(stream) = self.errors.get(&source) {
             return Ok(stream.clone());
         }
-        let Some((trace, dataflow)) = self.registry.errors.get(&source) else {
+        let Some(trace) = self.registry.errors.get(&source) else {
             return Err(Error::invalid("an arrangement names an error source that is gone"));
         };
-        let (mut trace, dataflow) = (trace.clone(), *dataflow);
-        self.depends.insert(dataflow);
+        let mut trace = trace.clone();
+        self.depends.insert(source.1);
         let (arranged, button) = trace.import_core(self.scope, "Import errors");
         self.imported.push(button);
         let stream = flatten(arranged, "Errors", self.as_of);
@@ -151,14 +154,20 @@ impl<'s, 'r> Renderer<'s, 'r> {
         Ok(stream)
     }
 
+    /// The error source that an operator of this dataflow is.
+    fn own(&self, operator: Fingerprint) -> ErrorSource {
+        (operator, self.publish.unwrap_or(u64::MAX))
+    }
+
     /// Arranges the errors of an operator and makes them a source.
-    fn error_source(&mut self, source: ErrorSource, errors: Stream<'s, Time, Updates>) -> BTreeSet<ErrorSource> {
+    fn error_source(&mut self, operator: Fingerprint, errors: Stream<'s, Time, Updates>) -> BTreeSet<ErrorSource> {
+        let source = self.own(operator);
         // An error's key is its message.
         let keyed = join::map_containers(errors, |updates| updates);
         let arranged = arrange_rows(keyed, "Arrange errors");
         arranged.stream.clone().probe_with(&self.probe);
-        if let Some(dataflow) = self.publish {
-            self.registry.errors.insert(source, (arranged.trace.clone(), dataflow));
+        if self.publish.is_some() {
+            self.registry.errors.insert(source, arranged.trace.clone());
         }
         self.errors.insert(source, flatten(arranged, "Errors", self.as_of));
         BTreeSet::from([source])
@@ -214,7 +223,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
             Node::Threshold { input, kind } => {
                 let arranged = self.arrangement(input, "Threshold")?;
-                let Kept::Sums(sums) = arranged.kept else {
+                let Held::Sums(sums) = arranged.kept else {
                     return Err(Error::invalid("a Threshold reads an arrangement of sums"));
                 };
                 (Collection { rows: threshold(sums, "Threshold", self.as_of, *kind), errors: arranged.errors }, input.key)
@@ -235,8 +244,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
     /// A plan's rows for a linear operator: as columns where they come from a source as such.
     fn feed(&mut self, plan: &Plan) -> Result<(Feed<'s>, BTreeSet<ErrorSource>)> {
         if let Node::Get { id, .. } = plan.node()
-            && self.relations.get(id).is_some_and(|relation| relation.primary_key.is_empty())
-            && !self.registry.tables.contains_key(id)
+            && self.is_stream(*id)
             && !self.is_arranged(&whole_rows(plan))
         {
             let (columns, errors) = self.source(plan, *id)?;
@@ -247,29 +255,31 @@ impl<'s, 'r> Renderer<'s, 'r> {
     }
 
     fn get(&mut self, plan: &Plan, id: RelationId, name: &str, key: usize) -> Result<(Collection<'s>, usize)> {
-        if let Some(table) = self.registry.tables.get(&id).cloned() {
-            return self.keyed_relation(plan, &table);
+        if let Some(kept) = self.kept(id) {
+            return self.kept_relation(plan, &kept);
         }
-        let relation = self.relations.get(&id).cloned();
-        let relation = relation.ok_or_else(|| Error::invalid(format!("the plan gets '{name}', which is not among its inputs")))?;
-        if relation.primary_key.is_empty() {
-            let (columns, errors) = self.source(plan, id)?;
-            let encode = Encode { codec: Codec::new(plan.row(), key)?, made: vec![] };
-            let (rows, _) = columnar(Feed::Columns(columns), None, "Encode", encode);
-            return Ok((Collection { rows, errors }, key));
+        if !self.relations.contains_key(&id) {
+            return Err(Error::invalid(format!("the plan gets '{name}', which is not among its inputs")));
         }
-        let keyed = keyed_plan(plan, &relation.primary_key);
-        self.keyed_relation(plan, &keyed)
+        let (columns, errors) = self.source(plan, id)?;
+        let encode = Encode { codec: Codec::new(plan.row(), key)?, made: vec![] };
+        let (rows, _) = columnar(Feed::Columns(columns), None, "Encode", encode);
+        Ok((Collection { rows, errors }, key))
+    }
+
+    /// How a relation's rows are arranged as they come, if they are.
+    fn kept(&self, id: RelationId) -> Option<Kept> {
+        self.registry.kept(id).cloned().or_else(|| self.relations.get(&id)?.kept_as())
     }
 
     /// The rows, in declared order, of a relation that is arranged with its key in front.
-    fn keyed_relation(&mut self, plan: &Plan, keyed: &Keyed) -> Result<(Collection<'s>, usize)> {
-        let arranged = self.arrangement(&keyed.arrangement, "Get")?;
+    fn kept_relation(&mut self, plan: &Plan, kept: &Kept) -> Result<(Collection<'s>, usize)> {
+        let arranged = self.arrangement(&kept.arrangement, "Get")?;
         let flat = self.flat(arranged)?;
-        match &keyed.restore {
-            None => Ok((flat, keyed.arrangement.key)),
+        match &kept.restore {
+            None => Ok((flat, kept.arrangement.key)),
             Some(restore) => {
-                let feed = Feed::Rows(flat.rows, Codec::new(keyed.arrangement.input.row(), 0)?);
+                let feed = Feed::Rows(flat.rows, Codec::new(kept.arrangement.input.row(), 0)?);
                 let encode = Encode { codec: Codec::new(plan.row(), 0)?, made: vec![] };
                 let (rows, _) = columnar(feed, Some(restore.clone()), "Restore", encode);
                 Ok((Collection { rows, errors: flat.errors }, 0))
@@ -279,7 +289,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
 
     /// A source's rows as they come, and its errors.
     fn source(&mut self, plan: &Plan, id: RelationId) -> Result<(Stream<'s, Time, Vec<ColumnBatch>>, BTreeSet<ErrorSource>)> {
-        let source = plan.fingerprint();
+        let source = self.own(plan.fingerprint());
         if let Some(columns) = self.columns.get(&id) {
             return Ok((columns.clone(), BTreeSet::from([source])));
         }
@@ -287,7 +297,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let (errors, error_stream) = self.scope.new_input_with_builder::<UpdatesBuilder>();
         self.inputs.insert(id, RelationInput { rows, errors });
         self.columns.insert(id, columns.clone());
-        let errors = self.error_source(source, error_stream);
+        let errors = self.error_source(plan.fingerprint(), error_stream);
         Ok((columns, errors))
     }
 
@@ -345,14 +355,14 @@ impl<'s, 'r> Renderer<'s, 'r> {
         arranged: Arranged<'s, crate::row::spine::RowTrace>,
     ) -> Arranged<'s, crate::row::spine::RowTrace> {
         let (counts_id, keys_id) = (side.fingerprint().derived("key counts"), side.fingerprint().derived("keys"));
-        if let Ok(Some(Arrangeds { kept: Kept::Rows(keys), .. })) = self.existing(keys_id) {
+        if let Ok(Some(Arrangeds { kept: Held::Rows(keys), .. })) = self.existing(keys_id) {
             return keys;
         }
         let columns: Vec<Column> = side.input.row().columns[..side.key].to_vec();
         let counts = join::key_counts(arranged, self.as_of);
-        self.note(counts_id, Kept::Sums(counts.clone()), BTreeSet::new(), self.label("Join (key counts)", side, &columns));
+        self.note(counts_id, Held::Sums(counts.clone()), BTreeSet::new(), self.label("Join (key counts)", side, &columns));
         let keys = join::distinct_keys(counts, self.as_of);
-        self.note(keys_id, Kept::Rows(keys.clone()), BTreeSet::new(), self.label("Join (keys)", side, &columns));
+        self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.label("Join (keys)", side, &columns));
         keys
     }
 
@@ -362,15 +372,15 @@ impl<'s, 'r> Renderer<'s, 'r> {
         operator: &str,
     ) -> Result<(Arranged<'s, crate::row::spine::RowTrace>, BTreeSet<ErrorSource>)> {
         match self.arrangement(arrangement, operator)? {
-            Arrangeds { kept: Kept::Rows(rows), errors } => Ok((rows, errors)),
-            Arrangeds { kept: Kept::Sums(_), .. } => Err(Error::invalid(format!("a {operator} reads an arrangement of rows"))),
+            Arrangeds { kept: Held::Rows(rows), errors } => Ok((rows, errors)),
+            Arrangeds { kept: Held::Sums(_), .. } => Err(Error::invalid(format!("a {operator} reads an arrangement of rows"))),
         }
     }
 
     fn flat(&mut self, arranged: Arrangeds<'s>) -> Result<Collection<'s>> {
         match arranged.kept {
-            Kept::Rows(rows) => Ok(Collection { rows: flatten(rows, "Flatten", self.as_of), errors: arranged.errors }),
-            Kept::Sums(_) => Err(Error::invalid("sums cannot be read as rows")),
+            Held::Rows(rows) => Ok(Collection { rows: flatten(rows, "Flatten", self.as_of), errors: arranged.errors }),
+            Held::Sums(_) => Err(Error::invalid("sums cannot be read as rows")),
         }
     }
 
@@ -381,7 +391,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
 
     /// Whether a relation is a source whose rows nothing arranges.
     pub fn is_stream(&self, id: RelationId) -> bool {
-        self.relations.get(&id).is_some_and(|relation| relation.primary_key.is_empty())
+        self.relations.contains_key(&id) && self.kept(id).is_none()
     }
 
     fn is_arranged(&self, arrangement: &Arrangement) -> bool {
@@ -400,11 +410,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let (kept, button) = match entry.trace.clone() {
             Trace::Rows(mut trace) => {
                 let (arranged, button) = trace.import_core(self.scope, "Import");
-                (Kept::Rows(arranged), button)
+                (Held::Rows(arranged), button)
             }
             Trace::Sums(mut trace) => {
                 let (arranged, button) = trace.import_core(self.scope, "Import");
-                (Kept::Sums(arranged), button)
+                (Held::Sums(arranged), button)
             }
         };
         self.imported.push(button);
@@ -420,18 +430,18 @@ impl<'s, 'r> Renderer<'s, 'r> {
             return Ok(arranged);
         }
         let label = self.label(operator, arrangement, &arrangement.input.row().columns[..arrangement.key]);
-        if let Some(arranged) = self.upserts(arrangement)? {
+        if let Some(arranged) = self.relation_as_it_comes(arrangement)? {
             return Ok(self.note(id, arranged.kept, arranged.errors, label));
         }
         let (kept, errors) = match &arrangement.layout {
             Layout::Rows => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
-                (Kept::Rows(arrange_rows(input.rows, "Arrange")), input.errors)
+                (Held::Rows(arrange_rows(input.rows, "Arrange")), input.errors)
             }
             Layout::Sums(sums) if sums.is_empty() => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
                 // The value columns do not matter: a group is counted by its key.
-                (Kept::Sums(arrange_sums(count_rows(input.rows), "Arrange counts")), input.errors)
+                (Held::Sums(arrange_sums(count_rows(input.rows), "Arrange counts")), input.errors)
             }
             Layout::Sums(sums) => {
                 let accumulate = Accumulate::new(arrangement.input.row(), arrangement.key, sums)?;
@@ -451,47 +461,44 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 if fallible {
                     errors.extend(self.error_source(arrangement.input.fingerprint().derived("accumulated"), failed));
                 }
-                (Kept::Sums(arrange_sums(partial, "Arrange sums")), errors)
+                (Held::Sums(arrange_sums(partial, "Arrange sums")), errors)
             }
         };
         Ok(self.note(id, kept, errors, label))
     }
 
-    /// The arrangement of a relation with a primary key by that key: made by the operator that replaces rows.
-    fn upserts(&mut self, arrangement: &Arrangement) -> Result<Option<Arrangeds<'s>>> {
+    /// The arrangement that a relation's rows are in as they come, if that is what is asked for: with a primary key rows
+    /// replace one another in it, without one a row that is there less than zero times is an error.
+    fn relation_as_it_comes(&mut self, arrangement: &Arrangement) -> Result<Option<Arrangeds<'s>>> {
         let Some((get, id)) = relation_of(&arrangement.input) else { return Ok(None) };
         let Some(relation) = self.relations.get(&id).cloned() else { return Ok(None) };
-        let keyed = keyed_plan(get, &relation.primary_key);
-        if relation.primary_key.is_empty() || keyed.arrangement.fingerprint() != arrangement.fingerprint() {
+        let Some(kept) = relation.kept_as() else { return Ok(None) };
+        if kept.arrangement.fingerprint() != arrangement.fingerprint() {
             return Ok(None);
         }
-        let (columns, errors) = self.source(get, id)?;
+        let (columns, mut errors) = self.source(get, id)?;
         let linear = matches!(arrangement.input.node(), Node::Linear { .. }).then(|| arrangement.input.clone());
         let encode = Encode { codec: Codec::new(arrangement.input.row(), arrangement.key)?, made: vec![] };
         let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
-        Ok(Some(Arrangeds { kept: Kept::Rows(upsert(rows, "Upsert")), errors }))
+        let arranged = if relation.primary_key.is_empty() {
+            let arranged = arrange_rows(rows, "Arrange");
+            let below_zero = guard(arranged.clone(), relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
+            errors.extend(self.error_source(arrangement.fingerprint().derived("below zero"), below_zero));
+            arranged
+        } else {
+            upsert(rows, "Upsert")
+        };
+        if self.publish.is_some() {
+            self.registry.keep(id, kept);
+        }
+        Ok(Some(Arrangeds { kept: Held::Rows(arranged), errors }))
     }
 
     /// Makes a table's input and arrangement, for all dataflows to come.
     pub fn table(&mut self, relation: &Relation) -> Result<()> {
-        let get = relation.get();
-        let keyed = if relation.primary_key.is_empty() {
-            Keyed { arrangement: whole_rows(&get), restore: None }
-        } else {
-            keyed_plan(&get, &relation.primary_key)
-        };
+        let kept = relation.kept_as().ok_or_else(|| Error::invalid(format!("table '{}' keeps no rows", relation.name)))?;
         self.begin_view(&relation.name);
-        let arranged = self.arrangement(&keyed.arrangement, "Get")?;
-        if let (true, Kept::Rows(rows)) = (relation.primary_key.is_empty(), arranged.kept) {
-            let id = keyed.arrangement.fingerprint();
-            let errors = guard(rows, relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
-            let sources = self.error_source(id.derived("below zero"), errors);
-            if let Some(entry) = self.registry.entries.get_mut(&id) {
-                entry.errors.extend(sources);
-            }
-        }
-        self.registry.tables.insert(relation.id, keyed);
-        Ok(())
+        self.arrangement(&kept.arrangement, "Get").map(drop)
     }
 
     fn label(&self, operator: &str, arrangement: &Arrangement, key: &[Column]) -> Label {
@@ -504,13 +511,13 @@ impl<'s, 'r> Renderer<'s, 'r> {
     }
 
     /// Notes an arrangement that has been made.
-    fn note(&mut self, id: Fingerprint, kept: Kept<'s>, errors: BTreeSet<ErrorSource>, label: Label) -> Arrangeds<'s> {
+    fn note(&mut self, id: Fingerprint, kept: Held<'s>, errors: BTreeSet<ErrorSource>, label: Label) -> Arrangeds<'s> {
         let trace = match &kept {
-            Kept::Rows(arranged) => {
+            Held::Rows(arranged) => {
                 arranged.stream.clone().probe_with(&self.probe);
                 Trace::Rows(arranged.trace.clone())
             }
-            Kept::Sums(arranged) => {
+            Held::Sums(arranged) => {
                 arranged.stream.clone().probe_with(&self.probe);
                 Trace::Sums(arranged.trace.clone())
             }
@@ -529,28 +536,37 @@ impl Relation {
     pub fn get(&self) -> Plan {
         Plan::new(Node::Get { id: self.id, name: self.name.clone() }, self.row.clone())
     }
+
+    /// How its rows are arranged as they come, if they are.
+    pub fn kept_as(&self) -> Option<Kept> {
+        match (self.primary_key.as_slice(), self.kept) {
+            ([], false) => None,
+            ([], true) => Some(Kept { arrangement: whole_rows(&self.get()), restore: None }),
+            (key, _) => Some(by_primary_key(&self.get(), key)),
+        }
+    }
 }
 
-/// How a relation with a primary key is arranged.
+/// How a relation's rows are arranged as they come.
 #[derive(Clone)]
-pub struct Keyed {
+pub struct Kept {
     pub arrangement: Arrangement,
     /// What puts the columns back in their declared order, if the key's are not in front.
-    pub restore: Option<Plan>,
+    restore: Option<Plan>,
 }
 
 /// A relation's rows by its primary key, whose columns are brought to the front.
-pub fn keyed_plan(get: &Plan, primary_key: &[usize]) -> Keyed {
+fn by_primary_key(get: &Plan, primary_key: &[usize]) -> Kept {
     let columns = &get.row().columns;
     let order: Vec<usize> = primary_key.iter().copied().chain((0..columns.len()).filter(|c| !primary_key.contains(c))).collect();
     let arranged = |input: Plan| Arrangement { input, key: primary_key.len(), layout: Layout::Rows, name: None };
     if order.iter().enumerate().all(|(index, column)| index == *column) {
-        return Keyed { arrangement: arranged(get.clone()), restore: None };
+        return Kept { arrangement: arranged(get.clone()), restore: None };
     }
     let permuted = pick(get.clone(), &order);
     let back: Vec<usize> = (0..order.len()).map(|column| order.iter().position(|c| *c == column).unwrap_or(column)).collect();
     let restore = pick(permuted.clone(), &back);
-    Keyed { arrangement: arranged(permuted), restore: Some(restore) }
+    Kept { arrangement: arranged(permuted), restore: Some(restore) }
 }
 
 /// A projection that does nothing but pick columns.

@@ -84,7 +84,8 @@ impl<'a> Names<'a> {
 
     fn view(&self, view: &View) -> Result<Plan> {
         if self.transaction.is_none() {
-            return Ok(view.plan.clone());
+            // The rows of a materialized view are kept, so what reads it is to find them as they are.
+            return Ok(if view.materialized { view.plan.boundary() } else { view.plan.clone() });
         }
         let names = Names::new(self.catalog, self.driver, self.transaction, self.purpose);
         let planned = names.plan(&view.query)?;

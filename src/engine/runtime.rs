@@ -63,6 +63,9 @@ struct Table {
 struct Dataflow {
     /// What each export reads: fingerprints of all arrangements that it may depend on.
     exports: Vec<(String, BTreeSet<Fingerprint>)>,
+    /// The sources that it arranges as their rows come, by which arrangement.
+    kept: HashMap<RelationId, Fingerprint>,
+    /// The sources of which rows replace one another, so that their order counts.
     keyed: HashSet<RelationId>,
     depends: BTreeSet<u64>,
     arrangements: Vec<(Fingerprint, Label)>,
@@ -102,7 +105,8 @@ pub enum Input {
     /// replaces the one of its key.
     Table { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize> },
     /// A connector's rows: every dataflow that gets it has an input of its own, which a reader of its own feeds.
-    Source { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize> },
+    /// `retracts` says that it may take rows away, which makes its rows worth arranging.
+    Source { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize>, retracts: bool },
 }
 
 /// A dataflow of a runtime.
@@ -269,10 +273,9 @@ impl Log {
         if !into.insert(whole_rows(plan).fingerprint()) {
             return;
         }
-        if let Node::Get { id, .. } = plan.node()
-            && let Some(table) = self.tables.get(id)
-        {
-            into.insert(table.arrangement);
+        if let Node::Get { id, .. } = plan.node() {
+            into.extend(self.tables.get(id).map(|table| table.arrangement));
+            into.extend(self.dataflows.values().filter_map(|dataflow| dataflow.kept.get(id).copied()));
         }
         for arrangement in plan.arrangements() {
             let id = arrangement.fingerprint();
@@ -288,7 +291,8 @@ impl Log {
         }
         match plan.node() {
             Node::Get { id, .. } => {
-                if !self.tables.contains_key(id) {
+                let is_kept = |dataflow: &Dataflow| dataflow.kept.get(id).is_some_and(|kept| have.contains(kept));
+                if !self.tables.contains_key(id) && !self.dataflows.values().any(is_kept) {
                     into.insert(*id);
                 }
             }
@@ -370,7 +374,7 @@ impl Runtime {
         let arrangement = arrangement.ok_or_else(|| Error::invalid(format!("table '{}' has no arrangement", relation.name)))?;
         let keyed = !relation.primary_key.is_empty();
         log.tables.insert(relation.id, Table { dataflow, keyed, arrangement });
-        log.dataflows.insert(dataflow, Dataflow::new(built, HashSet::new()));
+        log.dataflows.insert(dataflow, Dataflow::new(built, &[]));
         Ok(())
     }
 
@@ -379,7 +383,7 @@ impl Runtime {
         let mut log = self.log();
         let Some(table) = log.tables.remove(&id) else { return Ok(()) };
         log.dataflows.remove(&table.dataflow);
-        log.send_all(|_| Command::DropTable { dataflow: table.dataflow, relation: id })
+        log.send_all(|_| Command::Uninstall(table.dataflow))
     }
 
     /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get.
@@ -389,7 +393,6 @@ impl Runtime {
         let (dataflow, as_of) = (log.next, log.now.saturating_sub(1));
         log.next += 1;
         let relations: Vec<Relation> = inputs.iter().filter(|input| matches!(input, Input::Source { .. })).map(Input::relation).collect();
-        let keyed = relations.iter().filter(|relation| !relation.primary_key.is_empty()).map(|relation| relation.id).collect();
         let (exports, outlets): (Vec<_>, Vec<_>) = exports.into_iter().map(Export::split).unzip();
         let reached = exports.iter().map(|(name, plan, _)| {
             let mut reached = BTreeSet::new();
@@ -397,7 +400,7 @@ impl Runtime {
             (name.clone(), reached)
         });
         let reached: Vec<_> = reached.collect();
-        let blueprint = Arc::new(Blueprint { dataflow, exports, relations, as_of });
+        let blueprint = Arc::new(Blueprint { dataflow, exports, relations: relations.clone(), as_of });
         let (reply, answers) = channel();
         let mut outlets = Some(outlets);
         log.send_all(|_| Command::Install {
@@ -407,7 +410,7 @@ impl Runtime {
         })?;
         let built = first(self.progress.gather(&answers, log.workers.len())?)?;
         let reads = built.reads.clone();
-        log.dataflows.insert(dataflow, Dataflow { exports: reached, ..Dataflow::new(built, keyed) });
+        log.dataflows.insert(dataflow, Dataflow { exports: reached, ..Dataflow::new(built, &relations) });
         Ok(Installed { id: DataflowId(dataflow), reads })
     }
 
@@ -556,8 +559,10 @@ impl Runtime {
 }
 
 impl Dataflow {
-    fn new(built: Built, keyed: HashSet<RelationId>) -> Self {
-        Dataflow { exports: vec![], keyed, depends: built.depends, arrangements: built.arrangements, retired: false }
+    fn new(built: Built, sources: &[Relation]) -> Self {
+        let kept = sources.iter().filter_map(|source| Some((source.id, source.kept_as()?.arrangement.fingerprint()))).collect();
+        let keyed = sources.iter().filter(|source| !source.primary_key.is_empty()).map(|source| source.id).collect();
+        Dataflow { exports: vec![], kept, keyed, depends: built.depends, arrangements: built.arrangements, retired: false }
     }
 }
 
@@ -580,8 +585,10 @@ impl Export {
 
 impl Input {
     fn relation(&self) -> Relation {
-        let (Input::Table { id, name, row, primary_key } | Input::Source { id, name, row, primary_key }) = self.clone();
-        Relation { id, name, row, primary_key }
+        match self.clone() {
+            Input::Table { id, name, row, primary_key } => Relation { id, name, row, primary_key, kept: true },
+            Input::Source { id, name, row, primary_key, retracts } => Relation { id, name, row, primary_key, kept: retracts },
+        }
     }
 }
 

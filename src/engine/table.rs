@@ -126,9 +126,11 @@ impl Table {
     /// The table as a dataflow knows it.
     pub fn input(&self) -> Input {
         let (id, name, row, primary_key) = (self.id, self.name.clone(), self.row.clone(), self.primary_key.clone());
-        match self.storage {
+        match &self.storage {
             Storage::Memory => Input::Table { id, name, row, primary_key },
-            Storage::Connector { .. } | Storage::Changelog { .. } => Input::Source { id, name, row, primary_key },
+            Storage::Connector { spec, .. } | Storage::Changelog { spec, .. } => {
+                Input::Source { id, name, row, primary_key, retracts: spec.retracts() }
+            }
         }
     }
 

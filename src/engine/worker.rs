@@ -31,10 +31,6 @@ pub enum Command {
         as_of: Time,
         reply: Sender<Result<Built>>,
     },
-    DropTable {
-        dataflow: u64,
-        relation: RelationId,
-    },
     Install {
         blueprint: Arc<Blueprint>,
         outlets: Vec<Option<Outlet>>,
@@ -170,10 +166,6 @@ impl<'w> Agent<'w> {
             Command::CreateTable { dataflow, relation, as_of, reply } => {
                 let built = self.create_table(dataflow, &relation, as_of);
                 let _gone = reply.send(built);
-            }
-            Command::DropTable { dataflow, relation } => {
-                self.registry.tables.remove(&relation);
-                self.uninstall(dataflow);
             }
             Command::Install { blueprint, outlets, reply } => {
                 let built = self.install(&blueprint, outlets);

@@ -41,7 +41,8 @@ pub struct Plan(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    node: Node,
+    node: Arc<Node>,
+    is_boundary: bool,
     row: RowType,
     fingerprint: Fingerprint,
 }
@@ -245,7 +246,18 @@ impl Plan {
     /// Makes a plan of a node; `row` is what its rows look like.
     pub fn new(node: Node, row: RowType) -> Self {
         let fingerprint = Fingerprint::of_node(&node, &row);
-        Plan(Arc::new(Inner { node, row, fingerprint }))
+        Plan(Arc::new(Inner { node: Arc::new(node), is_boundary: false, row, fingerprint }))
+    }
+
+    /// The same plan, into which nothing that reads it is fused: a materialized view, whose rows are kept as they are.
+    pub fn boundary(&self) -> Self {
+        let Inner { node, row, fingerprint, .. } = &*self.0;
+        Plan(Arc::new(Inner { node: Arc::clone(node), is_boundary: true, row: row.clone(), fingerprint: *fingerprint }))
+    }
+
+    /// Whether nothing that reads it may be fused into it.
+    pub fn is_boundary(&self) -> bool {
+        self.0.is_boundary
     }
 
     /// The operator at the root.

@@ -16,7 +16,6 @@ mod query_files;
 mod random_queries;
 mod scripts;
 mod shrink;
-mod slt;
 mod sqlite;
 mod value;
 mod world;

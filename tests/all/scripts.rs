@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::slt::run_file;
+use weir::cli::test::run_file;
 
 const RETENTION: &str = "issue 3: retention";
 const EVENT_TIME: &str = "issue 4: event time";
@@ -34,10 +34,14 @@ fn name(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
-/// Runs all of them, and tells of all that fail.
+/// Runs all of them, with one worker and with two, and tells of all that fail.
 fn run_all(scripts: &[PathBuf]) {
-    let failures: Vec<String> =
-        scripts.iter().filter_map(|path| run_file(path).err().map(|e| format!("{}: {e}", path.display()))).collect();
+    let failure = |(path, workers): (&PathBuf, usize)| match run_file(path, workers) {
+        Ok(report) if report.passed() => None,
+        Ok(report) => Some(format!("{workers} workers: {report}")),
+        Err(error) => Some(format!("{workers} workers: {}: {error}", path.display())),
+    };
+    let failures: Vec<String> = scripts.iter().flat_map(|path| [(path, 1), (path, 2)]).filter_map(failure).collect();
     assert!(failures.is_empty(), "{} of {} scripts fail:\n{}", failures.len(), scripts.len(), failures.join("\n"));
 }
 

@@ -52,8 +52,16 @@ where
 
     fn changed(&self, frontier: Option<Time>, into: &mut Changed) {
         let (mut cursor, storage) = self.reading.changes();
+        let beginning = self.reading.is_initial().then(|| self.reading.effective(0));
         let mut times = Vec::new();
         while let Some(key) = cursor.get_key(&storage) {
+            if let Some(beginning) = beginning {
+                if self.reading.is_new(beginning, frontier) {
+                    into.push(key.0, beginning);
+                }
+                cursor.step_key(&storage);
+                continue;
+            }
             times.clear();
             while cursor.val_valid(&storage) {
                 cursor.map_times(&storage, |time, _| {

@@ -63,7 +63,7 @@ fn append(input: Plan, step: Step, row: RowType) -> Plan {
 /// What a linear node would read, and the steps that are there already.
 fn open(input: &Plan) -> (Plan, Vec<Step>) {
     match input.node() {
-        Node::Linear { input, steps } => (input.clone(), steps.clone()),
+        Node::Linear { input: read, steps } if !input.is_boundary() => (read.clone(), steps.clone()),
         _ => (input.clone(), vec![]),
     }
 }
