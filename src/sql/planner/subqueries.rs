@@ -21,7 +21,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, Tre
 use datafusion_common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, Exists, InSubquery, SetComparison, SetQuantifier, Sort as SortExpr};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::logical_plan::{Aggregate, FetchType, Filter, Join, Limit, Projection, SkipType, Subquery};
+use datafusion_expr::logical_plan::{Aggregate, FetchType, Filter, Join, Limit, Projection, SkipType, Subquery, SubqueryAlias};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, binary_expr, lit, when};
 use datafusion_functions_aggregate::count::count;
@@ -138,25 +138,27 @@ fn existence(expr: Expr, schema: &DFSchema, in_where: bool) -> Result<Expr> {
 fn quantified(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let Expr::SetComparison(test) = expr else { return Ok(expr) };
     let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::SetComparison(test)) };
-    let (s, _) = output(&test.subquery);
+    let subquery = apart(&test.subquery, schema)?;
+    let (s, _) = output(&subquery);
     let holds = binary_expr(x.expr, test.op, s);
     match test.quantifier {
-        SetQuantifier::Any => exists_where(&test.subquery, Some(holds), &x.outer, false),
-        SetQuantifier::All => exists_where(&test.subquery, Some(holds.is_not_true()), &x.outer, true),
+        SetQuantifier::Any => exists_where(&subquery, Some(holds), &x.outer, false),
+        SetQuantifier::All => exists_where(&subquery, Some(holds.is_not_true()), &x.outer, true),
     }
 }
 
 /// The same with its three values.
 fn three_valued_comparison(test: &SetComparison, schema: &DFSchema) -> Result<Expr> {
     let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::SetComparison(test.clone())) };
-    let (s, _) = output(&test.subquery);
+    let subquery = apart(&test.subquery, schema)?;
+    let (s, _) = output(&subquery);
     let holds = binary_expr(x.expr, test.op, s);
     let (decisive, decided) = match test.quantifier {
         SetQuantifier::Any => (holds.clone().is_true(), true),
         SetQuantifier::All => (holds.clone().is_false(), false),
     };
-    when(exists_where(&test.subquery, Some(decisive), &x.outer, false)?, lit(decided))
-        .when(exists_where(&test.subquery, Some(holds.is_null()), &x.outer, false)?, lit(ScalarValue::Boolean(None)))
+    when(exists_where(&subquery, Some(decisive), &x.outer, false)?, lit(decided))
+        .when(exists_where(&subquery, Some(holds.is_null()), &x.outer, false)?, lit(ScalarValue::Boolean(None)))
         .otherwise(lit(!decided))
 }
 
@@ -170,7 +172,8 @@ fn one_row_in(test: &InSubquery, negated: bool) -> Expr {
 /// `x IN (S)` in a WHERE.
 fn is_in(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
     let Some(x) = Correlated::new(&test.expr, schema)? else { return Ok(Expr::InSubquery(test.clone())) };
-    exists_where(&test.subquery, Some(output(&test.subquery).0.eq(x.expr)), &x.outer, false)
+    let subquery = apart(&test.subquery, schema)?;
+    exists_where(&subquery, Some(output(&subquery).0.eq(x.expr)), &x.outer, false)
 }
 
 /// `x NOT IN (S)` in a WHERE.
@@ -181,13 +184,14 @@ fn not_in(test: &InSubquery, schema: &DFSchema) -> Result<Vec<Expr>> {
     let Some(x) = Correlated::new(&test.expr, schema)? else {
         return Ok(vec![Expr::InSubquery(InSubquery::new(test.expr.clone(), test.subquery.clone(), true))]);
     };
-    let (s, s_nullable) = output(&test.subquery);
-    let mut none = vec![exists_where(&test.subquery, Some(s.clone().eq(x.expr.clone())), &x.outer, true)?];
+    let subquery = apart(&test.subquery, schema)?;
+    let (s, s_nullable) = output(&subquery);
+    let mut none = vec![exists_where(&subquery, Some(s.clone().eq(x.expr.clone())), &x.outer, true)?];
     if s_nullable {
-        none.push(exists_where(&test.subquery, Some(s.is_null()), &[], true)?);
+        none.push(exists_where(&subquery, Some(s.is_null()), &[], true)?);
     }
     if test.expr.nullable(schema)? {
-        none.push(exists_where(&test.subquery, Some(x.expr.clone().is_null()), &x.outer, true)?);
+        none.push(exists_where(&subquery, Some(x.expr.clone().is_null()), &x.outer, true)?);
     }
     Ok(none)
 }
@@ -197,15 +201,16 @@ fn three_valued(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
     let Some(x) = Correlated::new(&test.expr, schema)? else {
         return Ok(Expr::InSubquery(test.clone()));
     };
-    let (s, s_nullable) = output(&test.subquery);
+    let subquery = apart(&test.subquery, schema)?;
+    let (s, s_nullable) = output(&subquery);
     let null = lit(ScalarValue::Boolean(None));
-    let mut case = when(exists_where(&test.subquery, Some(s.clone().eq(x.expr.clone())), &x.outer, false)?, lit(true));
+    let mut case = when(exists_where(&subquery, Some(s.clone().eq(x.expr.clone())), &x.outer, false)?, lit(true));
     if test.expr.nullable(schema)? {
-        let has_row = exists_where(&test.subquery, None, &[], false)?;
+        let has_row = exists_where(&subquery, None, &[], false)?;
         case = case.when(test.expr.clone().is_null().and(has_row), null.clone());
     }
     if s_nullable {
-        case = case.when(exists_where(&test.subquery, Some(s.is_null()), &[], false)?, null);
+        case = case.when(exists_where(&subquery, Some(s.is_null()), &[], false)?, null);
     }
     let is_in = case.otherwise(lit(false))?;
     Ok(if test.negated { Expr::Not(Box::new(is_in)) } else { is_in })
@@ -235,6 +240,18 @@ impl Correlated {
         });
         Ok(Some(Correlated { expr: expr.data()?, outer }))
     }
+}
+
+/// A subquery whose column cannot be taken for one of the outer query, which may read the same table under the same name.
+fn apart(subquery: &Subquery, schema: &DFSchema) -> Result<Subquery> {
+    let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
+    if !schema.iter().any(|(outer, other)| outer == qualifier && other.name() == field.name()) {
+        return Ok(subquery.clone());
+    }
+    // Subqueries inside have their names already.
+    let depth = subquery.subquery.display_indent().to_string().matches("__apart_").count();
+    let alias = SubqueryAlias::try_new(Arc::clone(&subquery.subquery), format!("__apart_{depth}"))?;
+    Ok(Subquery { subquery: Arc::new(LogicalPlan::SubqueryAlias(alias)), ..subquery.clone() })
 }
 
 /// The first column of a subquery, and whether it may be NULL.
