@@ -69,6 +69,9 @@ fn main() {
     // `cargo test --benches` and `cargo bench -- --test` only ask whether it runs.
     let quick = std::env::args().any(|argument| argument == "--test");
     let updates = if quick { 20_000 } else { 2_000_000 };
+    // Any other argument chooses among the names.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|choice| name.contains(choice.as_str()));
     println!("{updates} updates, 20,000 a tick, 1 worker, medians of 5 runs");
     for keys in [1_000, 500_000] {
         let size = Size { updates, tick: 20_000, keys };
