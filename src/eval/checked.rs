@@ -39,7 +39,7 @@ fn check(expr: &Scalar) -> Option<Scalar> {
 
 /// Unary minus; the least integer of a type has no negative.
 #[derive(Debug, Eq)]
-pub(super) struct CheckedNegative {
+pub(crate) struct CheckedNegative {
     pub(super) arg: Scalar,
 }
 

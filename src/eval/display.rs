@@ -18,6 +18,7 @@ use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 
 use super::checked::CheckedNegative;
+use super::equal::Comparable;
 use super::window::WindowAggregate;
 use crate::plan::Scalar;
 
@@ -161,6 +162,9 @@ impl Text {
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             return atom(case_text(case));
+        }
+        if let Some(comparable) = expr.downcast_ref::<Comparable>() {
+            return Text::of(&comparable.arg);
         }
         predicate_text(expr).unwrap_or_else(|| Text { text: without_positions(&expr.to_string()), precedence: 0 })
     }

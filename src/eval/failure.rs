@@ -5,6 +5,7 @@ use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 
 use super::display::{readable, readable_value};
+use crate::error::Error;
 use crate::plan::Scalar;
 
 /// An error on the way through a step, before it is known which row it is about.
@@ -34,6 +35,11 @@ impl<E: Into<DataFusionError>> From<E> for Failure<'_> {
     fn from(error: E) -> Self {
         Failure { expr: None, error: error.into() }
     }
+}
+
+/// The failure of an expression that reads no row: `{expression}: {reason}`.
+pub fn constant_failure(expr: &Scalar, error: &DataFusionError) -> Error {
+    Error::Invalid(format!("{}: {}", readable(expr), reason(error)))
 }
 
 /// The root of an error, without the names of the layers that it came through and without a backtrace.

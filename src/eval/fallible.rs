@@ -11,6 +11,7 @@ use datafusion_physical_expr::expressions::{
 };
 
 use super::checked::CheckedNegative;
+use super::equal::Comparable;
 use crate::plan::Scalar;
 
 /// Functions that have a value for all arguments of their types: no argument is out of a domain, and no result out
@@ -73,7 +74,8 @@ fn fails_by_itself(expr: &Scalar) -> bool {
         || expr.is::<InListExpr>()
         || expr.is::<CaseExpr>()
         || expr.is::<LikeExpr>()
-        || expr.is::<TryCastExpr>();
+        || expr.is::<TryCastExpr>()
+        || expr.is::<Comparable>();
     if total {
         return false;
     }

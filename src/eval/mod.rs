@@ -9,6 +9,7 @@
 mod aggregate;
 mod checked;
 mod display;
+mod equal;
 mod exact;
 mod failure;
 mod fallible;
@@ -16,9 +17,14 @@ mod linear;
 mod unnest;
 mod window;
 
+pub(crate) use checked::CheckedNegative;
+pub(crate) use equal::Comparable;
+
 pub use aggregate::aggregate;
 pub use checked::checked;
 pub use display::{readable, readable_aggregate, readable_type, readable_value, readable_window};
+pub use equal::{comparable, comparing};
+pub use failure::constant_failure;
 pub use fallible::is_fallible;
 pub use linear::{Evaluated, run_steps};
 pub use window::{WindowAggregate, window};

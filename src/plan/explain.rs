@@ -347,6 +347,9 @@ fn layout(arrangement: &Arrangement) -> String {
     match &arrangement.layout {
         Layout::Rows => format!("rows [{}]", value_columns(arrangement).iter().map(sorted).collect::<Vec<_>>().join(", ")),
         Layout::Sums(sums) => {
+            if sums.is_empty() {
+                return "counts in the diff".into();
+            }
             let sums: Vec<String> = sums.iter().map(|sum| sum_text(arrangement, sum)).collect();
             format!("sums in the diff: {}", sums.join(", "))
         }

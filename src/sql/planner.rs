@@ -4,6 +4,8 @@
 mod context;
 mod errors;
 mod lateral;
+mod literals;
+mod overflow;
 mod prepare;
 mod relations;
 mod rules;
@@ -88,7 +90,7 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose) -> Res
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
-    let names: Vec<String> = logical.schema().fields().iter().map(|field| prepare::shown_name(field.name())).collect();
+    let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
     let logical = rules::apply(logical, purpose)?;
     let Ordered { plan, visible, order } = lower_query(&logical)?;
     let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };
@@ -110,12 +112,15 @@ pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Resul
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let schema = Arc::new(DFSchema::try_from(row.as_ref().clone()).map_err(planning)?);
     let options = context::options();
-    let logical = planner.sql_to_expr(expr.clone(), &schema, &mut PlannerContext::new()).map_err(planning)?;
+    let logical = planner.sql_to_expr(prepare::prepare_scalar(expr)?, &schema, &mut PlannerContext::new()).map_err(planning)?;
     let instants = Instants(purpose);
     let logical = logical.transform_up(|node| instants.rewrite(node, &schema, &options)).data().map_err(planning)?;
     let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
     let simplifier = ExprSimplifier::new(simplify);
-    let typed = simplifier.coerce(logical, &schema).and_then(|typed| simplifier.simplify(typed)).map_err(planning)?;
+    let settled = literals::settle(logical, &schema).data().map_err(planning)?;
+    let typed = simplifier.coerce(settled, &schema).map_err(planning)?;
+    overflow::check(&typed).map_err(planning)?;
+    let typed = simplifier.simplify(typed).map_err(planning)?;
     let row = RowType::from_schema(row);
     let (scalar, column) = plain_item(scalar(&typed, &schema, &row)?, "expression", &row)?;
     Ok((scalar, column.data_type))

@@ -16,11 +16,12 @@ use datafusion_expr::{Expr, Operator};
 use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 
 use crate::error::{Error, Result};
+use crate::eval::readable;
 use crate::plan::{Column, Finish, Plan, Scalar, SumKind, Threshold};
 
 use super::grouping::Groups;
 use super::parts::{General, Parts, SumsOf};
-use super::scalar::{Item, all, item, label, literal, plain_item, plain_type};
+use super::scalar::{Item, all, is_name, labelled_item, literal, plain_item, plain_type, shown_name};
 use super::window::unaliased;
 use super::{lower_needing, needed_by, nodes, order, scalar};
 
@@ -39,7 +40,12 @@ pub(super) fn aggregate(aggregate: &Aggregate) -> Result<Plan> {
         let Expr::AggregateFunction(function) = unaliased(expr) else {
             return Err(Error::unsupported(format!("{expr} as an aggregate")));
         };
-        calls.push(Call { function, aggregate, name: field.name(), data_type: plain_type(field.data_type()), position: index });
+        let data_type = plain_type(field.data_type());
+        let mut call = Call { function, aggregate, name: shown_name(field.name()), data_type, position: index };
+        if !is_name(field.name()) {
+            call.name = call.text(&parts)?;
+        }
+        calls.push(call);
     }
     // An aggregate without an order can share the arrangement of one with an order, which must be there by then.
     calls.sort_by_key(|call| call.function.params.order_by.is_empty());
@@ -53,7 +59,7 @@ pub(super) fn aggregate(aggregate: &Aggregate) -> Result<Plan> {
 struct Call<'a> {
     function: &'a AggregateFunction,
     aggregate: &'a Aggregate,
-    name: &'a str,
+    name: String,
     data_type: DataType,
     position: usize,
 }
@@ -75,6 +81,23 @@ impl Call<'_> {
             ("max", [arg]) => self.first(arg, filter, true, parts),
             _ => self.general(args, filter, parts),
         }
+    }
+
+    /// The call as SQL has it.
+    fn text(&self, parts: &Parts) -> Result<String> {
+        let params = &self.function.params;
+        let args = params.args.iter().map(|arg| Ok(self.item(arg, parts)?.1.name)).collect::<Result<Vec<_>>>()?;
+        let function = self.function.func.name();
+        let args = match params.args.as_slice() {
+            [Expr::Literal(..)] if function == "count" => "*".into(),
+            _ => args.join(", "),
+        };
+        let distinct = if params.distinct { "DISTINCT " } else { "" };
+        let filter = match &params.filter {
+            Some(filter) => format!(" FILTER (WHERE {})", readable(&self.scalar(filter, parts)?)),
+            None => String::new(),
+        };
+        Ok(format!("{function}({distinct}{args}){filter}"))
     }
 
     fn count(&self, args: Vec<Item>, filter: Option<Scalar>, parts: &mut Parts) -> Result<()> {
@@ -144,7 +167,7 @@ impl Call<'_> {
             self.position,
             part,
             Finish::Value(0),
-            Column { name: self.name.into(), nullable: true, data_type: arg.1.data_type.clone(), sort },
+            Column { name: self.name.clone(), nullable: true, data_type: arg.1.data_type.clone(), sort },
         );
         Ok(())
     }
@@ -161,7 +184,7 @@ impl Call<'_> {
         let order = order.collect::<Result<Vec<Item>>>()?;
         let general = General {
             function: self.function.func.clone(),
-            name: self.name.into(),
+            name: self.name.clone(),
             args,
             order,
             distinct: params.distinct,
@@ -193,11 +216,11 @@ impl Call<'_> {
     }
 
     fn output(&self, part: usize, finish: Finish, nullable: bool, parts: &mut Parts) {
-        parts.output(self.position, part, finish, Column::new(self.name, self.data_type.clone(), nullable));
+        parts.output(self.position, part, finish, Column::new(&self.name, self.data_type.clone(), nullable));
     }
 
     fn item(&self, expr: &Expr, parts: &Parts) -> Result<Item> {
-        item(expr, &label(expr), self.aggregate.input.schema(), parts.groups.row())
+        labelled_item(expr, self.aggregate.input.schema(), parts.groups.row())
     }
 
     fn scalar(&self, expr: &Expr, parts: &Parts) -> Result<Scalar> {

@@ -15,7 +15,7 @@ use datafusion_expr::utils::grouping_set_to_exprlist;
 use crate::error::Result;
 use crate::plan::{Column, Plan, RowType, Scalar};
 
-use super::scalar::{Item, item, key_item, literal, null_item};
+use super::scalar::{Item, key_item, labelled_item, literal, null_item};
 use super::{linear, nodes};
 
 /// The rows of an aggregate's input under the keys of their groups.
@@ -34,10 +34,7 @@ impl Groups {
     pub fn new(aggregate: &Aggregate, input: Plan) -> Result<Self> {
         let exprs = grouping_set_to_exprlist(&aggregate.group_expr)?;
         let names = aggregate.schema.fields();
-        let items = exprs.iter().zip(names).map(|(expr, field)| {
-            let item = item(expr, field.name(), aggregate.input.schema(), input.row())?;
-            key_item(item, input.row())
-        });
+        let items = exprs.iter().map(|expr| Ok(key_item(labelled_item(expr, aggregate.input.schema(), input.row())?)));
         let items = items.collect::<Result<Vec<Item>>>()?;
         let Some(masks) = masks(&aggregate.group_expr, &exprs) else {
             let key: Vec<Column> = items.iter().map(|(_, column)| column.clone()).collect();

@@ -19,7 +19,7 @@ use datafusion_physical_expr::expressions;
 use crate::error::{Error, Result};
 use crate::plan::{Column, JoinKind, Plan, RowType, Scalar};
 
-use super::scalar::{Item, all, cast_item, column_index, is_true, item, key_item, label, literal, mentions, null_item, pick};
+use super::scalar::{Item, all, cast_item, column_index, is_true, key_item, labelled_item, literal, mentions, null_item, pick};
 use super::{linear, lower, nodes, outer, scalar};
 
 /// One side of a join: its rows and what they are matched by.
@@ -71,11 +71,11 @@ impl Pair {
         let (left, right) = (lower(&join.left)?, lower(&join.right)?);
         let (mut left_keys, mut right_keys) = (vec![], vec![]);
         for (l, r) in &join.on {
-            let l = item(l, &label(l), join.left.schema(), left.row())?;
-            let r = item(r, &label(r), join.right.schema(), right.row())?;
+            let l = labelled_item(l, join.left.schema(), left.row())?;
+            let r = labelled_item(r, join.right.schema(), right.row())?;
             let data_type = common_type(&l.1, &r.1)?;
-            left_keys.push(key_item(cast_item(l, left.row(), &data_type)?, left.row())?);
-            right_keys.push(key_item(cast_item(r, right.row(), &data_type)?, right.row())?);
+            left_keys.push(key_item(cast_item(l, left.row(), &data_type)?));
+            right_keys.push(key_item(cast_item(r, right.row(), &data_type)?));
         }
         let both: DFSchema = join.left.schema().join(join.right.schema())?;
         let row = beside(left.row(), right.row());

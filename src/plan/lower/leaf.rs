@@ -8,6 +8,7 @@ use datafusion_expr::{ColumnarValue, ExprSchemable, TableSource};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::eval;
 use crate::plan::{Column, Node, Plan, RowType};
 
 use super::linear;
@@ -59,8 +60,8 @@ pub(super) fn values(values: &Values) -> Result<Plan> {
     let mut columns = vec![];
     for (index, column) in row.columns.iter().enumerate() {
         let cells = values.values.iter().map(|cells| {
-            let value = scalar(&cells[index], &no_schema, &no_columns)?.evaluate(&one_row)?;
-            let value = match value {
+            let cell = scalar(&cells[index], &no_schema, &no_columns)?;
+            let value = match cell.evaluate(&one_row).map_err(|error| eval::constant_failure(&cell, &error))? {
                 ColumnarValue::Scalar(value) => value,
                 ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0)?,
             };

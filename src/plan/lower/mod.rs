@@ -32,7 +32,7 @@ use crate::plan::Plan;
 
 pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
-pub use scalar::{plain_item, plain_type, scalar};
+pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
 pub use set_ops::{Multiset, MultisetKind};
 
 /// The collection that `plan` computes.

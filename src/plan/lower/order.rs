@@ -11,8 +11,8 @@ use datafusion_expr::logical_plan::{FetchType, Limit, Projection, SkipType, Sort
 use crate::error::{Error, Result};
 use crate::plan::{Column, Node, Plan, Rank, RowType};
 
-use super::scalar::{Item, item, label, pick, pick_all};
-use super::{linear, lower, nodes, scalar};
+use super::scalar::{Item, item, key_item, labelled_item, pick, pick_all};
+use super::{linear, lower, nodes};
 
 /// A collection and what the query says of the order of its rows.
 #[derive(Debug, Clone)]
@@ -72,8 +72,8 @@ fn sorted(sort: &Sort) -> Result<Ordered> {
     let mut items = pick_all(input.row());
     let mut order = vec![];
     for key in &sort.expr {
-        let by = scalar::item(&key.expr, &label(&key.expr), sort.input.schema(), input.row())?;
-        order.push((place(&mut items, by), options(key)));
+        let by = labelled_item(&key.expr, sort.input.schema(), input.row())?;
+        order.push((place(&mut items, key_item(by)), options(key)));
     }
     let plan = if items.len() > visible { linear::project(input, items) } else { input };
     let plan = match sort.fetch {

@@ -99,7 +99,7 @@ impl Parts {
 
     /// Sums of `arg`, which is one of `args`, over the rows on which `filter` is true, each group's `args` once.
     pub fn distinct_sums(&mut self, filter: Option<Scalar>, args: Vec<Item>, arg: Option<Item>) -> Result<SumsOf> {
-        let args = args.into_iter().map(|arg| key_item(arg, self.groups.row())).collect::<Result<Vec<Item>>>()?;
+        let args: Vec<Item> = args.into_iter().map(key_item).collect();
         let part = self.find_or_add(
             |draft| draft.distinct && matches!(draft.kind, DraftKind::Sums(_)) && draft.filter == filter && same(&draft.values, &args),
             || Draft { filter: filter.clone(), distinct: true, values: args.clone(), kind: DraftKind::Sums(vec![]) },
@@ -127,7 +127,11 @@ impl Parts {
 
     /// An aggregate that is recomputed; its output is the `position`th.
     pub fn general(&mut self, position: usize, general: General, filter: Option<Scalar>) -> Result<()> {
-        let General { function, name, args, order, distinct, ignore_nulls } = general;
+        let General { function, name, mut args, mut order, distinct, ignore_nulls } = general;
+        if distinct {
+            args = args.into_iter().map(key_item).collect();
+            order = order.into_iter().map(key_item).collect();
+        }
         let (args, constants): (Vec<_>, Vec<_>) = args.into_iter().enumerate().partition(|(_, (arg, _))| !is_constant(arg));
         let part = if distinct {
             // Rows are made distinct by what the aggregate sees of them, so nothing else may be beside it.

@@ -17,20 +17,38 @@ use datafusion_physical_expr::create_physical_expr;
 use datafusion_physical_expr::expressions::{self, Literal};
 
 use crate::error::{Error, Result};
+use crate::eval::{checked, comparable, comparing, readable};
 use crate::plan::{Column, RowType, Scalar};
 
 /// An expression and the column that it makes.
 pub(super) type Item = (Scalar, Column);
 
-/// What a column that holds `expr` is called: the last part of a column's name, or what the expression says.
-pub(super) fn label(expr: &Expr) -> String {
-    match expr {
-        Expr::Column(column) => column.name.clone(),
-        other => other.schema_name().to_string(),
-    }
+/// What is behind this in a column's name is there to tell it from another one with the same name.
+pub const REPEAT: char = '\u{1}';
+
+/// A column's name as the query meant it.
+pub fn shown_name(name: &str) -> String {
+    name.split(REPEAT).next().unwrap_or_default().to_string()
 }
 
-/// The physical form of `expr`, whose columns are those of `schema`, over rows of type `row`.
+/// Whether somebody gave this name, rather than the planner that made it of an expression.
+pub(super) fn is_name(name: &str) -> bool {
+    let name = name.split(REPEAT).next().unwrap_or_default();
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// `expr` as a column of a plain type that is called what the expression says.
+pub(super) fn labelled_item(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Item> {
+    let name = match expr {
+        Expr::Column(column) => &column.name,
+        Expr::Alias(alias) => &alias.name,
+        _ => "",
+    };
+    item(expr, name, schema, row)
+}
+
+/// The physical form of `expr`, whose columns are those of `schema`, over rows of type `row`. Its arithmetic fails where
+/// it would wrap around, and its comparisons take equal numbers for equal.
 pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
     refuse_subqueries(expr)?;
     for column in expr.column_refs() {
@@ -38,15 +56,22 @@ pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
     }
     let planned = create_physical_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())?;
     let row_schema = row.schema();
-    Ok(planned
+    let placed = planned
         .transform_up(|node| {
             let Some(index) = column_index(&node) else { return Ok(Transformed::no(node)) };
             let read = read_column(row, index);
             let wanted = schema.field(index).data_type();
-            let read = if row.columns[index].data_type == *wanted { read } else { expressions::cast(read, &row_schema, wanted.clone())? };
+            let read = if row.columns[index].data_type == *wanted {
+                read
+            } else if wanted.is_null() {
+                literal(ScalarValue::Null)
+            } else {
+                expressions::cast(read, &row_schema, wanted.clone())?
+            };
             Ok(Transformed::yes(read))
         })
-        .data()?)
+        .data()?;
+    Ok(comparing(checked(placed), &row_schema)?)
 }
 
 /// Where `column` is in `schema`. Every name was found when the query was planned: one that is not there now was read in a
@@ -56,9 +81,12 @@ pub(super) fn position(column: &Named, schema: &DFSchema) -> Result<usize> {
     schema.index_of_column(column).map_err(lost)
 }
 
-/// `expr` as a column called `name`, of a plain type.
+/// `expr` as a column of a plain type that is called `name`, or what the expression says where the name is the planner's
+/// text of it and not a name.
 pub(super) fn item(expr: &Expr, name: &str, schema: &DFSchema, row: &RowType) -> Result<Item> {
-    plain_item(scalar(expr, schema, row)?, name, row)
+    let scalar = scalar(expr, schema, row)?;
+    let name = if is_name(name) { shown_name(name) } else { readable(&scalar) };
+    plain_item(scalar, &name, row)
 }
 
 /// `scalar` as a column called `name`, cast to a plain type where it is of another one.
@@ -68,7 +96,7 @@ pub fn plain_item(scalar: Scalar, name: &str, row: &RowType) -> Result<(Scalar, 
     let nullable = scalar.nullable(&schema)?;
     let plain = plain_type(&data_type);
     let scalar = if plain == data_type { scalar } else { expressions::cast(scalar, &schema, plain.clone())? };
-    Ok((scalar, Column::new(name, plain, nullable)))
+    Ok((scalar, Column::new(shown_name(name), plain, nullable)))
 }
 
 /// Column `index` of the row as it is, in ascending order.
@@ -90,17 +118,9 @@ pub(super) fn cast_item((scalar, column): Item, row: &RowType, data_type: &DataT
     Ok((expressions::cast(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
 }
 
-/// `item` as a key. Keys are compared as bytes and SQL takes -0.0 and 0.0 for equal, so the first is made the second.
-pub(super) fn key_item((scalar, column): Item, row: &RowType) -> Result<Item> {
-    let zero = match column.data_type {
-        DataType::Float64 => ScalarValue::Float64(Some(0.0)),
-        DataType::Float32 => ScalarValue::Float32(Some(0.0)),
-        _ => return Ok((scalar, column)),
-    };
-    if scalar.is::<Literal>() {
-        return Ok((scalar, column));
-    }
-    Ok((expressions::binary(scalar, Operator::Plus, literal(zero), &row.schema())?, column))
+/// `item` as a key: what is equal is the same (see [`comparable`]).
+pub(super) fn key_item((scalar, column): Item) -> Item {
+    (comparable(scalar, &column.data_type), column)
 }
 
 /// A reference to column `index` of a row.
@@ -169,13 +189,17 @@ pub(super) fn is_not_true(predicate: Scalar, schema: &Schema) -> Result<Scalar> 
 }
 
 /// The type that a row holds for values of `data_type`: views, dictionaries, long offsets and fixed lists are ways to
-/// lay values out, not other values, and rows know one way.
+/// lay values out, not other values, and rows know one way. A NULL that nothing gives a type is a VARCHAR.
 pub fn plain_type(data_type: &DataType) -> DataType {
-    let element = |field: &Field| Arc::new(field.clone().with_data_type(plain_type(field.data_type())));
+    if data_type.is_null() { DataType::Utf8 } else { plain_layout(data_type) }
+}
+
+fn plain_layout(data_type: &DataType) -> DataType {
+    let element = |field: &Field| Arc::new(field.clone().with_data_type(plain_layout(field.data_type())));
     match data_type {
         DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
-        DataType::Dictionary(_, value) => plain_type(value),
+        DataType::Dictionary(_, value) => plain_layout(value),
         DataType::List(field) | DataType::LargeList(field) | DataType::ListView(field) | DataType::FixedSizeList(field, _) => {
             DataType::List(element(field))
         }

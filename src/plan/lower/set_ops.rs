@@ -113,8 +113,8 @@ pub(super) fn extension(extension: &Extension) -> Result<Plan> {
     let Some(multiset) = extension.node.as_any().downcast_ref::<Multiset>() else {
         return Err(Error::unsupported(extension.node.name()));
     };
-    let left = of_types(lower(&multiset.left)?, &multiset.schema)?;
-    let right = of_types(lower(&multiset.right)?, &multiset.schema)?;
+    let left = of_keys(of_types(lower(&multiset.left)?, &multiset.schema)?);
+    let right = of_keys(of_types(lower(&multiset.right)?, &multiset.schema)?);
     let excess = nodes::threshold(nodes::union(vec![left.clone(), nodes::negate(right)]), Threshold::Positive);
     Ok(match multiset.kind {
         MultisetKind::ExceptAll => excess,
@@ -130,9 +130,13 @@ pub(super) fn union(union: &Union) -> Result<Plan> {
 
 /// Each row of `input` once.
 pub(super) fn distinct(input: Plan) -> Result<Plan> {
-    let items = pick_all(input.row()).into_iter().map(|item| key_item(item, input.row()));
-    let items = items.collect::<Result<Vec<Item>>>()?;
-    Ok(nodes::threshold(linear::project(input, items), Threshold::Distinct))
+    Ok(nodes::threshold(of_keys(input), Threshold::Distinct))
+}
+
+/// `input` with equal values made one.
+fn of_keys(input: Plan) -> Plan {
+    let items = pick_all(input.row()).into_iter().map(key_item).collect();
+    linear::project(input, items)
 }
 
 /// `input` with the types of `schema`, encoded in ascending order.

@@ -14,15 +14,14 @@ use datafusion_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUD
 use datafusion_expr::logical_plan::Window;
 use datafusion_expr::{Expr, LimitEffect, PartitionEvaluator, WindowFunctionDefinition, WindowUDF};
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
-use datafusion_physical_expr::window::{
-    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
-};
+use datafusion_physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use crate::error::{Error, Result};
+use crate::eval::{WindowAggregate, readable_window};
 use crate::plan::{Arrangement, Column, Node, Plan, RowType, Scalar, WindowFunction};
 
-use super::scalar::{column_index, item, key_item, label, pick, plain_item, read_column, substitute};
+use super::scalar::{column_index, is_name, key_item, labelled_item, pick, plain_item, read_column, shown_name, substitute};
 use super::{linear, lower, nodes, order, scalar};
 
 /// All functions of a logical window node.
@@ -101,7 +100,7 @@ impl Partitioned {
         let row = input.row().clone();
         let mut key = vec![];
         for expr in partition_by {
-            let part = key_item(item(expr, &label(expr), schema, &row)?, &row)?;
+            let part = key_item(labelled_item(expr, schema, &row)?);
             if key.iter().all(|(scalar, _): &super::scalar::Item| scalar.as_ref() != part.0.as_ref()) {
                 key.push(part);
             }
@@ -110,7 +109,7 @@ impl Partitioned {
         let mut items = key;
         let mut sort = vec![];
         for by in order_by {
-            let (scalar, column) = item(&by.expr, &label(&by.expr), schema, &row)?;
+            let (scalar, column) = key_item(labelled_item(&by.expr, schema, &row)?);
             let options = order::options(by);
             let place = match items.iter().position(|(placed, _)| placed.as_ref() == scalar.as_ref()) {
                 Some(place) => place,
@@ -158,15 +157,7 @@ impl Partitioned {
                     .with_ignore_nulls(ignore_nulls)
                     .with_distinct(params.distinct)
                     .build()?;
-                if frame.is_ever_expanding() {
-                    Arc::new(PlainAggregateWindowExpr::new(Arc::new(aggregate), &partition, &self.sort, frame, filter))
-                } else {
-                    // Refused now rather than on the first row.
-                    aggregate.create_sliding_accumulator().map_err(|_| {
-                        Error::unsupported(format!("{} over a frame whose start moves ({})", udf.name(), params.window_frame))
-                    })?;
-                    Arc::new(SlidingAggregateWindowExpr::new(Arc::new(aggregate), &partition, &self.sort, frame, filter))
-                }
+                WindowAggregate::over(Arc::new(aggregate), filter, &self.sort, frame)
             }
             WindowFunctionDefinition::WindowUDF(udf) => {
                 if params.distinct || filter.is_some() {
@@ -177,6 +168,7 @@ impl Partitioned {
             }
         };
         let field = expr.field()?;
+        let name = if is_name(name) { shown_name(name) } else { readable_window(expr.as_ref()) };
         Ok(WindowFunction { expr, column: Column::new(name, field.data_type().clone(), field.is_nullable()) })
     }
 }

@@ -30,7 +30,8 @@ impl<'a> Context<'a> {
         Context { catalog, options: options(), relations: vec![Arc::new(Relations)], types: Arc::new(Types) }
     }
 
-    /// How SQL text is read: names without quotes in lower case, strings as Utf8, NULL below every value.
+    /// How SQL text is read: names without quotes in lower case, strings as Utf8, numbers with a
+    /// point as decimals, NULL below every value.
     pub fn parser_options(&self) -> ParserOptions {
         ParserOptions::from(&self.options.sql_parser)
     }
@@ -40,6 +41,7 @@ impl<'a> Context<'a> {
 pub(super) fn options() -> ConfigOptions {
     let mut options = ConfigOptions::default();
     options.sql_parser.map_string_types_to_utf8view = false;
+    options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.default_null_ordering = "nulls_min".into();
     // Rows come and go: a subquery is a join, not a value looked up once.
     options.optimizer.enable_physical_uncorrelated_scalar_subquery = false;

@@ -59,7 +59,18 @@ fn plan(message: &str) -> Error {
         }
         return Error::unknown("function", name, functions().names());
     }
+    if let Some(ungrouped) = ungrouped(message) {
+        return Error::invalid(ungrouped);
+    }
     Error::invalid(first_line(message))
+}
+
+/// `Column in SELECT must be in GROUP BY ...: While expanding wildcard, column "t.b" ...`, which it says with or without a
+/// wildcard.
+fn ungrouped(message: &str) -> Option<String> {
+    let (rule, rest) = message.split_once(": While expanding wildcard, column \"")?;
+    let (column, _) = rest.split_once("\" must appear")?;
+    Some(format!("column {column}{}", rule.strip_prefix("Column")?))
 }
 
 /// DataFusion adds advice to its own developers after the message.

@@ -9,12 +9,15 @@
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
+    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins,
+    Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{Error, Result};
+use crate::plan::lower::REPEAT;
 
 /// Marks EXCEPT ALL.
 pub(super) const EXCEPT_ALL: &str = "__except_all";
@@ -24,9 +27,17 @@ pub(super) const INTERSECT_ALL: &str = "__intersect_all";
 /// The query in a form that DataFusion's planner plans as it was meant.
 pub(super) fn prepare(query: &Query) -> Result<Query> {
     let mut query = query.clone();
-    tell_repeats_apart(&mut query);
     match VisitMut::visit(&mut query, &mut Prepare) {
         ControlFlow::Continue(()) => Ok(query),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// An expression that stands alone, as [`prepare`] has those of queries.
+pub(super) fn prepare_scalar(expr: &Expr) -> Result<Expr> {
+    let mut expr = expr.clone();
+    match VisitMut::visit(&mut expr, &mut Prepare) {
+        ControlFlow::Continue(()) => Ok(expr),
         ControlFlow::Break(error) => Err(error),
     }
 }
@@ -50,13 +61,18 @@ impl VisitorMut for Prepare {
         ];
         refuse(&refused)?;
         for join in select.from.iter().flat_map(|from| &from.joins) {
-            refuse_coalescing_join(&join.join_operator)?;
+            refuse_join(&join.join_operator)?;
         }
+        name_columns(&mut select.projection);
         ControlFlow::Continue(())
     }
 
-    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite.
+    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(double) = as_double(expr) {
+            *expr = double;
+            return ControlFlow::Continue(());
+        }
         let (left, right, negated) = match expr {
             Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
@@ -104,10 +120,30 @@ fn fetch_as_limit(query: &mut Query) -> ControlFlow<Error> {
     ControlFlow::Continue(())
 }
 
-/// A column that USING names is the COALESCE of both sides', and DataFusion's planner takes the left one.
-fn refuse_coalescing_join(operator: &JoinOperator) -> ControlFlow<Error> {
-    use JoinOperator::{FullOuter, Right, RightOuter};
+/// A number with an exponent, or with more digits than a DECIMAL has, as a DOUBLE.
+fn as_double(expr: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = expr else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    let is_double =
+        digits.contains(['e', 'E']) || digits.bytes().filter(u8::is_ascii_digit).count() > usize::from(DECIMAL128_MAX_PRECISION);
+    is_double.then(|| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::SingleQuotedString(digits.replace('_', "")))),
+        data_type: SqlType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    })
+}
+
+/// Refuses joins that DataFusion's planner does not know, or that it plans wrongly: a column that USING names is the
+/// COALESCE of both sides', and it takes the left one.
+fn refuse_join(operator: &JoinOperator) -> ControlFlow<Error> {
+    use JoinOperator::{AsOf, CrossApply, FullOuter, OuterApply, Right, RightOuter, StraightJoin};
     let (kind, constraint) = match operator {
+        AsOf { .. } => return ControlFlow::Break(Error::unsupported("ASOF JOIN")),
+        CrossApply => return ControlFlow::Break(Error::unsupported("CROSS APPLY: say CROSS JOIN LATERAL")),
+        OuterApply => return ControlFlow::Break(Error::unsupported("OUTER APPLY: say LEFT JOIN LATERAL ... ON TRUE")),
+        StraightJoin(_) => return ControlFlow::Break(Error::unsupported("STRAIGHT_JOIN: say JOIN")),
         Right(constraint) | RightOuter(constraint) => ("RIGHT", constraint),
         FullOuter(constraint) => ("FULL", constraint),
         _ => return ControlFlow::Continue(()),
@@ -120,60 +156,95 @@ fn refuse_coalescing_join(operator: &JoinOperator) -> ControlFlow<Error> {
     }
 }
 
-/// `ORDER BY 2` is the second expression of SELECT, whatever it is.
+/// `ORDER BY 2` is the second expression of SELECT, whatever it is; and one that SELECT has already is that column.
 fn order_by_expressions(query: &mut Query) {
     let (SetExpr::Select(select), Some(order)) = (&*query.body, &mut query.order_by) else { return };
     let OrderByKind::Expressions(keys) = &mut order.kind else { return };
     for key in keys {
-        let Expr::Value(value) = &key.expr else { continue };
-        let Value::Number(digits, _) = &value.value else { continue };
-        let Some(index) = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) else { continue };
-        if select.projection.iter().take(index).any(|item| !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })) {
-            continue;
+        if let Some(item) = item_at(&select.projection, &key.expr).or_else(|| item_that_is(&select.projection, &key.expr)) {
+            match item {
+                SelectItem::UnnamedExpr(expr) => key.expr = expr.clone(),
+                SelectItem::ExprWithAlias { alias, .. } => key.expr = Expr::Identifier(alias.clone()),
+                _ => {}
+            }
         }
-        match select.projection.get(index) {
-            Some(SelectItem::UnnamedExpr(expr)) => key.expr = expr.clone(),
-            Some(SelectItem::ExprWithAlias { alias, .. }) => key.expr = Expr::Identifier(alias.clone()),
+    }
+}
+
+/// The item whose number `key` is, unless a `*` before it makes that another.
+fn item_at<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a SelectItem> {
+    let Expr::Value(value) = key else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    let index = digits.parse::<usize>().ok()?.checked_sub(1)?;
+    let is_one = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if items.iter().take(index).all(is_one) { items.get(index) } else { None }
+}
+
+fn item_that_is<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a SelectItem> {
+    items.iter().find(|item| matches!(item, SelectItem::ExprWithAlias { expr, .. } if expr == key && !is_column(expr)))
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// Gives each expression of SELECT the name that it has for a reader: its own text, or the column's that it reads. An
+/// expression that stands there again has the same name, told apart by what is behind [`REPEAT`].
+fn name_columns(items: &mut [SelectItem]) {
+    let mut taken: Vec<String> = vec![];
+    for item in items {
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        let name = column_name(expr);
+        let repeats = taken.iter().filter(|had| **had == name).count();
+        if repeats > 0 || !is_column(expr) {
+            let unique = if repeats == 0 { name.clone() } else { format!("{name}{REPEAT}{repeats}") };
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', unique) };
+        }
+        taken.push(name);
+    }
+}
+
+/// What a column that SELECT does not name is called.
+fn column_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, folded),
+        Expr::Nested(inner) => column_name(inner),
+        other => {
+            let mut other = other.clone();
+            match VisitMut::visit(&mut other, &mut Folded) {
+                ControlFlow::Continue(()) => other.to_string(),
+                ControlFlow::Break(never) => match never {},
+            }
+        }
+    }
+}
+
+/// A name as the planner has it: without quotes in lower case.
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
+
+/// Writes the names of columns and functions as the planner has them.
+struct Folded;
+
+impl VisitorMut for Folded {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        let fold = |name: &mut Ident| name.value = folded(name);
+        match expr {
+            Expr::Identifier(name) => fold(name),
+            Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(fold),
+            Expr::Function(function) => function.name.0.iter_mut().for_each(|part| {
+                if let ObjectNamePart::Identifier(name) = part {
+                    fold(name);
+                }
+            }),
             _ => {}
         }
+        ControlFlow::Continue(())
     }
-}
-
-/// What is behind this in a column's name is not part of it.
-const REPEAT: char = '\u{1}';
-
-/// SELECT may say the same expression twice, and DataFusion's planner wants names of them. (A cast has its operand's.)
-fn tell_repeats_apart(query: &mut Query) {
-    let SetExpr::Select(select) = &mut *query.body else { return };
-    let mut said: Vec<Expr> = vec![];
-    for item in &mut select.projection {
-        let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let uncast = without_casts(expr).clone();
-        if !said.contains(&uncast) {
-            said.push(uncast);
-            continue;
-        }
-        let name = match &uncast {
-            Expr::Identifier(name) => name.value.clone(),
-            Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |name| name.value.clone()),
-            _ => expr.to_string(),
-        };
-        let alias = Ident::with_quote('"', format!("{name}{REPEAT}{}", said.len()));
-        said.push(uncast);
-        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-    }
-}
-
-fn without_casts(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Cast { expr, .. } | Expr::Nested(expr) => without_casts(expr),
-        other => other,
-    }
-}
-
-/// A column's name as the query meant it.
-pub(super) fn shown_name(name: &str) -> String {
-    name.split(REPEAT).next().unwrap_or_default().to_string()
 }
 
 /// Rewrites EXCEPT ALL and INTERSECT ALL in a query's body, the innermost first. (Queries in it were visited before.)

@@ -39,7 +39,9 @@ use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, O
 use super::Purpose;
 use super::context::options;
 use super::errors::planning;
-use super::lateral::LateralUnnest;
+use super::lateral::LateralColumns;
+use super::literals::ExactLiterals;
+use super::overflow::ConstantOverflow;
 use super::subqueries::PlainSubqueries;
 use super::time::Instants;
 use crate::error::Error;
@@ -67,9 +69,10 @@ fn lost(error: DataFusionError) -> Error {
 fn analyzer(purpose: Purpose) -> Analyzer {
     let mut analyzer = Analyzer::with_rules(vec![
         Arc::new(FirstRows),
-        Arc::new(LateralUnnest),
+        Arc::new(LateralColumns),
         Arc::new(PlainSubqueries),
         Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(ExactLiterals),
         Arc::new(TypeCoercion::new()),
     ]);
     analyzer.add_function_rewrite(Arc::new(Instants(purpose)));
@@ -86,6 +89,7 @@ fn optimizer() -> Optimizer {
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
+        Arc::new(ConstantOverflow),
         Arc::new(SimplifyExpressions::new()),
         Arc::new(EliminateJoin::new()),
         Arc::new(ExtractEquijoinPredicate::new()),

@@ -11,7 +11,7 @@
 //! - Outside of a WHERE, EXISTS becomes `(SELECT COUNT(*) > 0 FROM S)`.
 //! - A scalar subquery that may have more rows than one becomes an aggregate that fails if it has
 //!   ([`single_value`]); a correlated one with LIMIT 1 a FIRST_VALUE.
-//! - A scalar subquery inside an aggregate moves to a projection below it, and a subquery in an inner join's ON to a
+//! - A scalar subquery inside an aggregate or an ORDER BY moves to a projection below it, and a subquery in an inner join's ON to a
 //!   filter above it.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, Tre
 use datafusion_common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, Exists, InSubquery, SetComparison, SetQuantifier, Sort as SortExpr};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::logical_plan::{Aggregate, FetchType, Filter, Join, Limit, Projection, SkipType, Subquery, SubqueryAlias};
+use datafusion_expr::logical_plan::{Aggregate, FetchType, Filter, Join, Limit, Projection, SkipType, Sort, Subquery, SubqueryAlias};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, binary_expr, lit, when};
 use datafusion_functions_aggregate::count::count;
@@ -54,6 +54,7 @@ fn rewrite(node: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Filter(filter) => filtered(filter),
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => filter_above(join),
         LogicalPlan::Aggregate(aggregate) => project_below(aggregate),
+        LogicalPlan::Sort(sort) => project_below_sort(sort),
         other => as_values(other),
     }
 }
@@ -432,23 +433,55 @@ fn filter_above(join: Join) -> Result<LogicalPlan> {
 
 /// Subqueries in GROUP BY and in aggregates, as columns of a projection below.
 fn project_below(aggregate: Aggregate) -> Result<LogicalPlan> {
-    let schema = Arc::clone(aggregate.input.schema());
-    let mut columns: Vec<Expr> = schema.columns().into_iter().map(Expr::Column).collect();
-    let width = columns.len();
+    let mut below = Below::new(aggregate.input);
     let mut hoist = |expr: Expr| {
         let name = expr.schema_name().to_string();
-        let hoisted = value(expr, &schema)?.transform_down(|node| match node {
-            Expr::ScalarSubquery(_) => {
-                let alias = format!("__subquery_{}", columns.len() - width);
-                columns.push(node.alias(&alias));
-                Ok(Transformed::yes(Expr::Column(Column::from_name(alias))))
-            }
-            other => Ok(Transformed::no(other)),
-        });
-        hoisted.data()?.alias_if_changed(name)
+        below.hoist(expr)?.alias_if_changed(name)
     };
     let group_expr = aggregate.group_expr.into_iter().map(&mut hoist).collect::<Result<Vec<_>>>()?;
     let aggr_expr = aggregate.aggr_expr.into_iter().map(&mut hoist).collect::<Result<Vec<_>>>()?;
-    let input = Projection::try_new(columns, aggregate.input)?;
-    Ok(LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(LogicalPlan::Projection(input)), group_expr, aggr_expr)?))
+    Ok(LogicalPlan::Aggregate(Aggregate::try_new(below.projection()?, group_expr, aggr_expr)?))
+}
+
+/// Subqueries in ORDER BY, as columns of a projection below that another one above leaves out.
+fn project_below_sort(sort: Sort) -> Result<LogicalPlan> {
+    let shown: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut below = Below::new(sort.input);
+    let keys = sort.expr.into_iter().map(|key| Ok(SortExpr { expr: below.hoist(key.expr)?, ..key }));
+    let expr = keys.collect::<Result<Vec<_>>>()?;
+    let sorted = LogicalPlan::Sort(Sort { expr, input: below.projection()?, fetch: sort.fetch });
+    Ok(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(sorted))?))
+}
+
+/// A projection in the making: all columns of its input, and subqueries.
+struct Below {
+    input: Arc<LogicalPlan>,
+    columns: Vec<Expr>,
+    subqueries: usize,
+}
+
+impl Below {
+    fn new(input: Arc<LogicalPlan>) -> Self {
+        let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
+        Below { input, columns, subqueries: 0 }
+    }
+
+    /// `expr` with the subqueries in it replaced by columns.
+    fn hoist(&mut self, expr: Expr) -> Result<Expr> {
+        let expr = value(expr, self.input.schema())?;
+        expr.transform_down(|node| match node {
+            Expr::ScalarSubquery(_) => {
+                let alias = format!("__subquery_{}", self.subqueries);
+                self.subqueries += 1;
+                self.columns.push(node.alias(&alias));
+                Ok(Transformed::yes(Expr::Column(Column::from_name(alias))))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+
+    fn projection(self) -> Result<Arc<LogicalPlan>> {
+        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(self.columns, self.input)?)))
+    }
 }
