@@ -276,6 +276,8 @@ fn aggregate(parts: &[Part], output: &Output) -> String {
             let column = value_columns(&part.input).get(*i)?;
             Some(format!("{}({})", if column.sort.descending { "max" } else { "min" }, column.name))
         }
+        // What was made distinct is not said by the sums of it.
+        (PartKind::Accumulable, _) if matches!(part.input.input.node(), Node::Threshold { .. }) => None,
         (PartKind::Accumulable, finish) => accumulated(&part.input, finish),
         _ => None,
     });

@@ -225,6 +225,6 @@ fn refuse_subqueries(expr: &Expr) -> Result<()> {
     })?;
     match found {
         None => Ok(()),
-        Some(what) => Err(Error::unsupported(format!("{what} ({expr}): it cannot be turned into a join"))),
+        Some(what) => Err(Error::unsupported(format!("{what}: it cannot be turned into a join"))),
     }
 }

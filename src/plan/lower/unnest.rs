@@ -1,7 +1,7 @@
 //! UNNEST: a row for each element of a list.
 
 use arrow::datatypes::DataType;
-use datafusion_common::{Column as Named, NullHandling};
+use datafusion_common::NullHandling;
 use datafusion_expr::logical_plan::Unnest;
 
 use crate::error::{Error, Result};
@@ -13,10 +13,10 @@ use super::{linear, lower};
 /// One list column, any number of levels deep.
 pub(super) fn unnest(unnest: &Unnest) -> Result<Plan> {
     if !unnest.struct_type_columns.is_empty() {
-        return Err(Error::unsupported(format!("UNNEST of a ROW ({})", names(&unnest.exec_columns))));
+        return Err(Error::unsupported("UNNEST of a ROW"));
     }
     let [(column, list)] = unnest.list_type_columns.as_slice() else {
-        return Err(Error::unsupported(format!("UNNEST of several lists side by side ({})", names(&unnest.exec_columns))));
+        return Err(Error::unsupported("UNNEST of several lists side by side"));
     };
     let outer = match unnest.options.null_handling {
         NullHandling::Drop => false,
@@ -46,8 +46,4 @@ fn one_level(input: Plan, column: usize, outer: bool) -> Result<Plan> {
     let columns = input.row().columns.iter().enumerate();
     let row = RowType::new(columns.map(|(index, had)| if index == column { made.clone() } else { had.clone() }));
     Ok(linear::unnest(input, column, outer, row))
-}
-
-fn names(columns: &[Named]) -> String {
-    columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,7 @@
 //! What queries come to: the shape of their plans, what they are refused for, and whether they mean what SQL says.
 
+mod names;
+mod numbers;
 mod oracle;
 mod reference;
 mod refusals;

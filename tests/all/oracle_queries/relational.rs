@@ -40,6 +40,42 @@ pub const QUERIES: &[Query] = &[
     same("project_constants", "SELECT a, 1 AS one, 'k' AS k, 0.25 AS quarter FROM t"),
     same("project_one_column_twice", "SELECT a AS left_a, a AS right_a FROM t"),
     same("project_chain", "SELECT z + 1 AS z FROM (SELECT y * 2 AS z FROM (SELECT a + b AS y FROM t) AS s1) AS s2 WHERE z > 2"),
+    same("project_decimal_literals", "SELECT a * 0.1 AS tenth, a / 4.0 AS quarter, a * 1.5 + 0.25 AS more FROM t WHERE a > 1.5"),
+    // -0.0 is 0.0
+    same("zero_filter", "SELECT a, d FROM u WHERE d * -1.0 = 0 OR d * -1.0 IN (0.0, 1.0)"),
+    same("zero_filter_order", "SELECT a, d FROM u WHERE d * -1.0 < 0.0"),
+    same("zero_distinct", "SELECT DISTINCT n FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f"),
+    same(
+        "zero_group",
+        "SELECT n, COUNT(*) AS k, SUM(a) AS s FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f GROUP BY n",
+    ),
+    same(
+        "zero_join",
+        "SELECT f.a, u.a AS other FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f JOIN u ON f.n = u.d",
+    ),
+    same(
+        "zero_left_join",
+        "SELECT f.a, u.a AS other FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f LEFT JOIN u ON f.n = u.d AND u.a > 2",
+    ),
+    same("zero_count_distinct", "SELECT COUNT(DISTINCT n) AS k FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f"),
+    same(
+        "zero_except",
+        "SELECT n FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f EXCEPT SELECT d FROM u WHERE a < 3",
+    ),
+    same(
+        "zero_rank",
+        "SELECT a, n, RANK() OVER (ORDER BY n NULLS FIRST) AS r FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f",
+    ),
+    same(
+        "zero_partition",
+        "SELECT a, n, COUNT(*) OVER (PARTITION BY n) AS k FROM (SELECT a, CASE WHEN a > 1 THEN d * -1.0 ELSE d END AS n FROM u) AS f",
+    ),
+    // LATERAL of the outer row
+    translated(
+        "lateral_columns",
+        "SELECT t.a, q.twice FROM t CROSS JOIN LATERAL (SELECT t.b * 2 AS twice) AS q WHERE q.twice > t.a",
+        "SELECT a, b * 2 AS twice FROM t WHERE b * 2 > a",
+    ),
     // Joins
     same("join_inner", "SELECT t.a, t.b, u.d FROM t JOIN u ON t.a = u.a"),
     same("join_inner_residual", "SELECT t.a, t.b, u.d FROM t JOIN u ON t.a = u.a AND t.b > u.d"),
