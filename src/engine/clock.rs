@@ -181,7 +181,9 @@ impl Clock {
 
 fn check_clock(clock: Clock) -> Result<()> {
     match clock {
-        Clock::Event => Err(Error::unsupported("clock = 'event' (event time); there is 'wall' and 'manual'")),
+        Clock::Event => {
+            Err(Error::unsupported("clock = 'event' (event time), which comes with a later release; there is 'wall' and 'manual'"))
+        }
         Clock::Wall | Clock::Manual => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! SET, RESET, and the options of views.
 //!
 //! A name or value that means nothing is an error that says which ones do. Retention is spelt and checked here
-//! already, and refused by name until the engine can honour it; `never`, which is what holds, is accepted.
+//! already, and refused by name until the engine can honour it; the defaults, which are what holds, are accepted.
 
 use std::time::Duration;
 
@@ -21,13 +21,17 @@ const SETTINGS: [&str; 7] = ["clock", "tick", "state_ttl", "state_ttl_max", "on_
 /// What a view's WITH knows; each may be followed by `.` and the name of an input.
 const VIEW_OPTIONS: [&str; 4] = ["state_ttl", "state_ttl_max", "on_expiry", "ttl_refresh"];
 
+/// What may happen to what expires, and what begins its time anew; the default is the first.
+const ON_EXPIRY: [&str; 3] = ["forget", "keep", "retract"];
+const TTL_REFRESH: [&str; 2] = ["write", "create"];
+
 /// A setting, understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Clock(Clock),
     Tick(Duration),
-    /// A retention that keeps everything, as there is.
-    Never,
+    /// A retention's default, which keeps everything, as there is.
+    Default,
 }
 
 impl Session {
@@ -36,7 +40,7 @@ impl Session {
         match parse(name, value)? {
             Setting::Clock(clock) => self.driver.timeline().set_clock(clock)?,
             Setting::Tick(tick) => self.driver.timeline().set_tick(tick),
-            Setting::Never => {}
+            Setting::Default => {}
         }
         Ok(Outcome::Done(format!("SET {name}")))
     }
@@ -62,8 +66,8 @@ impl Session {
         let value = |name| match name {
             "clock" => self.driver.timeline().clock().name().to_string(),
             "tick" => format!("{} ms", self.driver.timeline().tick().as_millis()),
-            "on_expiry" => "forget".to_string(),
-            "ttl_refresh" => "write".to_string(),
+            "on_expiry" => ON_EXPIRY[0].to_string(),
+            "ttl_refresh" => TTL_REFRESH[0].to_string(),
             _ => "never".to_string(),
         };
         SETTINGS.into_iter().map(|name| (name, value(name))).collect()
@@ -93,15 +97,15 @@ fn parse(name: &str, value: &str) -> Result<Setting> {
             "wall" => Ok(Setting::Clock(Clock::Wall)),
             "event" => Ok(Setting::Clock(Clock::Event)),
             "manual" => Ok(Setting::Clock(Clock::Manual)),
-            _ => Err(Error::invalid(format!("clock is 'wall', 'event' or 'manual', not '{value}'"))),
+            _ => Err(Error::invalid(format!("clock is 'wall' or 'manual', not '{value}'"))),
         },
         "tick" => match duration("tick", value)? {
             Some(tick) => Ok(Setting::Tick(tick)),
             None => Err(Error::invalid("tick is a duration such as '100 ms', not 'never'")),
         },
-        FLINK_STATE_TTL if is_zero(value) => Ok(Setting::Never),
-        FLINK_STATE_TTL => check_retention(name, "state_ttl", value).map(|()| Setting::Never),
-        setting => check_retention(name, setting, value).map(|()| Setting::Never),
+        FLINK_STATE_TTL if is_zero(value) => Ok(Setting::Default),
+        FLINK_STATE_TTL => check_retention(name, "state_ttl", value).map(|()| Setting::Default),
+        setting => check_retention(name, setting, value).map(|()| Setting::Default),
     }
 }
 
@@ -110,15 +114,17 @@ fn is_zero(value: &str) -> bool {
     value.trim_end_matches(|c: char| !c.is_ascii_digit()).trim() == "0"
 }
 
+/// Accepts the default, and refuses everything else: what would be right by name, until it is in.
 fn check_retention(name: &str, base: &str, value: &str) -> Result<()> {
     let refused = || Err(Error::unsupported(format!("{name} (retention)")));
-    let one_of = |choices: &[&str]| match choices.iter().any(|choice| choice.eq_ignore_ascii_case(value)) {
-        true => refused(),
-        false => Err(Error::invalid(format!("{name} is one of {}, not '{value}'", choices.join(", ")))),
+    let one_of = |choices: &[&str]| match choices.iter().position(|choice| choice.eq_ignore_ascii_case(value)) {
+        Some(0) => Ok(()),
+        Some(_) => refused(),
+        None => Err(Error::invalid(format!("{name} is one of {}, not '{value}'", choices.join(", ")))),
     };
     match base {
-        "on_expiry" => one_of(&["forget", "keep", "retract"]),
-        "ttl_refresh" => one_of(&["write", "create"]),
+        "on_expiry" => one_of(&ON_EXPIRY),
+        "ttl_refresh" => one_of(&TTL_REFRESH),
         _ => match duration(name, value)? {
             None => Ok(()),
             Some(_) => refused(),
@@ -148,12 +154,22 @@ mod tests {
     }
 
     #[test]
+    fn every_retention_can_be_set_to_its_default_for_the_session_and_for_a_view() {
+        let defaults = [("state_ttl", "never"), ("state_ttl_max", "never"), ("on_expiry", "forget"), ("ttl_refresh", "write")];
+        for (name, value) in defaults {
+            assert_eq!(parse(name, value), Ok(Setting::Default), "SET {name} = '{value}'");
+            assert_eq!(with(name, value), "", "WITH ({name} = '{value}')");
+            assert_eq!(with(&format!("{name}.o"), value), "", "WITH ({name}.o = '{value}')");
+        }
+    }
+
+    #[test]
     fn retention_is_refused_by_name_and_never_is_not() {
         assert_eq!(with("state_ttl", "3 days"), "not supported: state_ttl (retention)");
         assert_eq!(with("state_ttl.o", "3 days"), "not supported: state_ttl.o (retention)");
         assert_eq!(with("on_expiry", "keep"), "not supported: on_expiry (retention)");
-        assert_eq!(with("state_ttl", "never"), "");
-        assert_eq!(parse(FLINK_STATE_TTL, "0 s"), Ok(Setting::Never));
+        assert_eq!(with("ttl_refresh", "create"), "not supported: ttl_refresh (retention)");
+        assert_eq!(parse(FLINK_STATE_TTL, "0 s"), Ok(Setting::Default));
         assert!(parse(FLINK_STATE_TTL, "1 d").is_err());
     }
 
@@ -169,6 +185,6 @@ mod tests {
     fn the_tick_and_the_clock_are_read_as_written() {
         assert_eq!(parse("tick", "250 ms"), Ok(Setting::Tick(Duration::from_millis(250))));
         assert_eq!(parse("clock", "manual"), Ok(Setting::Clock(Clock::Manual)));
-        assert!(parse("clock", "sundial").unwrap_err().to_string().contains("'wall', 'event' or 'manual'"));
+        assert!(parse("clock", "sundial").unwrap_err().to_string().contains("clock is 'wall' or 'manual', not 'sundial'"));
     }
 }
