@@ -57,15 +57,16 @@ enum Kind {
 impl Datagen {
     pub fn new(options: &Options) -> Result<Self> {
         let spec = options.spec;
-        let mut rows: Option<u64> = options.number("number-of-rows", "a number of rows")?;
+        let mut sequences = Vec::new();
         let seed: u64 = options.number("seed", "a whole number")?.unwrap_or_default();
         let mut fields = Vec::with_capacity(spec.schema.fields().len());
         for (position, field) in spec.schema.fields().iter().enumerate() {
             let column = Field { options, name: field.name(), data_type: field.data_type() };
             let null_rate = column.null_rate(field.is_nullable())?;
             let kind = if options.choice(&column.option("kind"), &["random", "sequence"])? == 1 {
-                let (start, count) = column.sequence()?;
-                rows = Some(rows.unwrap_or(u64::MAX).min(count));
+                let sequence = column.sequence()?;
+                let start = sequence.start;
+                sequences.push(sequence);
                 Kind::Sequence { start, unit: column.unit() }
             } else {
                 column.random()?
@@ -73,6 +74,7 @@ impl Datagen {
             let seed = mix(seed.wrapping_add(mix(position as u64 + 1)));
             fields.push(Generator { data_type: field.data_type().clone(), seed, null_rate, kind });
         }
+        let rows = number_of_rows(options, &sequences)?;
         let rate = options.number("rows-per-second", "a number of rows")?.unwrap_or_default();
         Ok(Datagen { schema: spec.schema.clone(), fields, rows, done: 0, pace: Pace::new(rate) })
     }
@@ -100,6 +102,33 @@ impl Source for Datagen {
     }
 }
 
+/// What a column's options say of its sequence.
+struct Sequence {
+    column: String,
+    /// The first number, as stored.
+    start: i128,
+    /// How many numbers there are: up to the end that was given, else to the greatest of the type.
+    count: u64,
+    ends: bool,
+}
+
+/// How many rows there are: as many as asked for, and none beyond a sequence's end. Something has to end a sequence,
+/// and a type that ends too early is refused.
+fn number_of_rows(options: &Options, sequences: &[Sequence]) -> Result<Option<u64>> {
+    let asked: Option<u64> = options.number("number-of-rows", "a number of rows")?;
+    let ended = sequences.iter().filter(|sequence| sequence.ends).map(|sequence| sequence.count).chain(asked).min();
+    let Some(open) = sequences.iter().filter(|sequence| !sequence.ends).min_by_key(|sequence| sequence.count) else { return Ok(ended) };
+    let table = &options.spec.name;
+    match ended {
+        None => Err(Error::invalid(format!("table '{table}': a sequence needs 'fields.{}.end' or 'number-of-rows'", open.column))),
+        Some(rows) if rows <= open.count => Ok(Some(rows)),
+        Some(rows) => Err(Error::invalid(format!(
+            "table '{table}': the sequence of column '{}' is at the end of its type after {} rows, and there are to be {rows}",
+            open.column, open.count
+        ))),
+    }
+}
+
 /// The options of one column.
 struct Field<'a> {
     options: &'a Options<'a>,
@@ -124,24 +153,24 @@ impl Field<'_> {
         Ok(rate)
     }
 
-    /// The first number of a sequence, as stored, and how many numbers it has.
-    fn sequence(&self) -> Result<(i128, u64)> {
+    /// The numbers of a sequence; without an end, up to the greatest of its type.
+    fn sequence(&self) -> Result<Sequence> {
         let text = matches!(self.data_type, DataType::Utf8 | DataType::Float32 | DataType::Float64);
         if !text && !self.data_type.is_integer() && !matches!(self.data_type, DataType::Decimal128(..)) {
             let name = type_name(self.data_type);
             return Err(Error::unsupported(format!("datagen's sequences of type {name}, for column '{}'", self.name)));
         }
         let of_type = if text { &DataType::Int64 } else { self.data_type };
-        let end = |name: &str| {
-            let name = self.option(name);
-            let value = self.options.require(&name)?;
-            whole(of_type, value).ok_or_else(|| self.options.wrong(&name, a_type_name(of_type)))
-        };
-        let (start, last) = (end("start")?, end("end")?);
+        let read = |name: &str, value: &str| whole(of_type, value).ok_or_else(|| self.options.wrong(name, a_type_name(of_type)));
+        let (first, end) = (self.option("start"), self.option("end"));
+        let start = read(&first, self.options.require(&first)?)?;
+        let given = self.options.get(&end).map(|value| read(&end, value)).transpose()?;
+        let last = given.or_else(|| extent(of_type).map(|(_, greatest)| greatest)).unwrap_or(i128::MAX);
         if last < start {
             return Err(self.options.wrong(&self.option("end"), "no less than the start"));
         }
-        Ok((start, u64::try_from(last.abs_diff(start) / self.unit().unsigned_abs() + 1).unwrap_or(u64::MAX)))
+        let count = u64::try_from(last.abs_diff(start) / self.unit().unsigned_abs() + 1).unwrap_or(u64::MAX);
+        Ok(Sequence { column: self.name.to_owned(), start, count, ends: given.is_some() })
     }
 
     /// What is stored for the number one.

@@ -69,7 +69,11 @@ pub const CONNECTORS: &[Connector] = &[
             option("seed", Some("0"), "what random values follow from"),
             option("fields.<column>.kind", Some("random"), "random, or sequence (numbers and VARCHAR)"),
             option("fields.<column>.start", None, "a sequence's first value"),
-            option("fields.<column>.end", None, "a sequence's last value; the source ends with it"),
+            option(
+                "fields.<column>.end",
+                None,
+                "a sequence's last value; the source ends with it (needed unless number-of-rows or another sequence ends it)",
+            ),
             option("fields.<column>.min", None, "the least random value (the type's least; 1970-01-01 for times)"),
             option("fields.<column>.max", None, "the greatest random value (the type's greatest; 2037-12-31 23:59:59 for times)"),
             option("fields.<column>.length", Some("100"), "how many hexadecimal digits a random VARCHAR has, or bytes a VARBINARY"),

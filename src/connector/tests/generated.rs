@@ -27,6 +27,20 @@ fn a_sequence_counts_from_its_start_and_ends_the_source() {
 }
 
 #[test]
+fn a_sequence_needs_no_end_where_something_else_ends_the_source() {
+    let kinds = ["fields.n.kind=sequence", "fields.n.start=5"];
+    assert_eq!(datagen(&["n BIGINT"], &[&kinds[..], &["number-of-rows=3"]].concat()).lines(), ["5", "6", "7"]);
+    let other = ["fields.s.kind=sequence", "fields.s.start=1", "fields.s.end=2"];
+    assert_eq!(datagen(&["n BIGINT", "s VARCHAR"], &[&kinds[..], &other].concat()).lines(), ["5|1", "6|2"]);
+    let last = ["fields.n.kind=sequence", "fields.n.start=126", "number-of-rows=2"];
+    assert_eq!(datagen(&["n TINYINT"], &last).lines(), ["126", "127"]);
+    let error = |columns: &[&str], options: &[&str]| refusal(&spec(&Folder::new(), columns, &[FAST, options].concat()));
+    assert!(error(&["n BIGINT"], &kinds).contains("a sequence needs 'fields.n.end' or 'number-of-rows'"));
+    let beyond = ["fields.n.kind=sequence", "fields.n.start=126", "number-of-rows=3"];
+    assert!(error(&["n TINYINT"], &beyond).contains("is at the end of its type after 2 rows, and there are to be 3"));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_rows_and_another_one_others() {
     let columns = ["a BIGINT", "b DOUBLE", "c VARCHAR", "d BOOLEAN", "e TIMESTAMP(3)", "f VARBINARY", "g DECIMAL(38, 10)"];
     let rows = |options: &[&str]| datagen(&columns, &[&["number-of-rows=200"], options].concat()).rows;
