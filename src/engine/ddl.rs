@@ -12,7 +12,19 @@ use super::table::{Storage, Table};
 use crate::connector::{self, TableSpec};
 use crate::error::{Error, Result};
 use crate::sql::planner::Purpose;
-use crate::sql::statement::{CreateTable, CreateView, SqlOption};
+use crate::sql::statement::{CreateTable, CreateView, SqlOption, Statement};
+
+/// What a statement says that is accepted and has no effect yet, in a few words, for those who show no outcomes.
+pub fn without_effect(statement: &Statement) -> Option<String> {
+    match statement {
+        Statement::CreateTable(create) => watermark_note(create),
+        _ => None,
+    }
+}
+
+fn watermark_note(create: &CreateTable) -> Option<String> {
+    create.watermark.as_ref().map(|watermark| format!("WATERMARK FOR {} has no effect yet", watermark.column))
+}
 
 impl Session {
     /// CREATE TABLE: in memory without options, else by its connector.
@@ -38,7 +50,8 @@ impl Session {
             self.driver.timeline().between(|runtime| runtime.create_table(table.input()))?;
         }
         self.catalog.add_table(table);
-        Ok(Outcome::Done(format!("CREATE TABLE {}", create.name)))
+        let note = watermark_note(create).map_or_else(String::new, |note| format!(" ({note})"));
+        Ok(Outcome::Done(format!("CREATE TABLE {}{note}", create.name)))
     }
 
     /// CREATE [MATERIALIZED] VIEW: planned now; run when something flows, if it is materialized or when it is read.

@@ -6,6 +6,7 @@
 //!
 //! Locks are taken in this order: session, sources, timeline.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -66,6 +67,8 @@ pub(super) struct Skips {
 struct Sources {
     readers: Vec<Reader>,
     failures: Vec<Failure>,
+    /// All relations that were ever read.
+    known: HashSet<RelationId>,
     /// Why the engine has stopped, once it has.
     stopped: Option<String>,
 }
@@ -145,7 +148,11 @@ impl Driver {
             match open(&table)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
-                Ok(reader) => lock(&self.sources).readers.push(reader),
+                Ok(reader) => {
+                    let mut sources = lock(&self.sources);
+                    sources.known.insert(table.id);
+                    sources.readers.push(reader);
+                }
                 Err(error) => lock(&self.sources).failures.push(Failure { dataflow, source: table.id, error }),
             }
         }
@@ -183,6 +190,11 @@ impl Driver {
         lock(&self.sources).readers.iter().any(|reader| reader.table.id == relation)
     }
 
+    /// Whether a relation is being read or has been, for any dataflow.
+    pub fn was_read(&self, relation: RelationId) -> bool {
+        lock(&self.sources).known.contains(&relation)
+    }
+
     /// How many sources are being read.
     pub fn reading(&self) -> usize {
         lock(&self.sources).readers.len()
@@ -207,7 +219,8 @@ impl Driver {
         failure.map_or(Ok(()), |failure| Err(failure.error.clone()))
     }
 
-    /// Stops reading, lets the workers finish what they have, and ends them. The second time it does nothing.
+    /// Stops reading, lets the workers finish what they have, counts the state a last time and ends the workers. The
+    /// second time it does nothing.
     pub fn shut_down(&self) -> Result<()> {
         let Some(pump) = lock(&self.pump).take() else { return Ok(()) };
         let was_well = self.stop(SHUT_DOWN.into());
@@ -218,7 +231,7 @@ impl Driver {
         for reader in readers {
             let _ = reader.join();
         }
-        let settled = if was_well { self.timeline.settle() } else { Ok(()) };
+        let settled = if was_well { self.timeline.settle().and_then(|()| self.count_state()) } else { Ok(()) };
         settled.and(self.runtime().shutdown())
     }
 

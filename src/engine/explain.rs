@@ -4,7 +4,7 @@ use super::session::Session;
 use super::show::{batch, texts};
 use super::{Outcome, plans};
 use crate::error::Result;
-use crate::plan::{Format, Plan, explain};
+use crate::plan::{Format, Node, Plan, explain};
 use crate::sql::planner::Purpose;
 use crate::sql::statement::{ExplainTarget, Insert, Parsed, Query, Statement};
 
@@ -39,7 +39,13 @@ impl Session {
                 self.create_view(create, &parsed.text)?;
                 add(format!("view {}", create.name), &self.catalog.view(&create.name)?.plan);
             }
-            Statement::Insert(insert) => add(format!("insert into {}", insert.table), &self.insert_plan(insert)?),
+            Statement::Insert(insert) => {
+                let plan = self.insert_plan(insert)?;
+                // INSERT ... VALUES has no plan that would tell anything.
+                if !(self.catalog.table(&insert.table)?.is_in_memory() && is_given(&plan)) {
+                    add(format!("insert into {}", insert.table), &plan);
+                }
+            }
             Statement::StatementSet(inserts) => {
                 for insert in inserts {
                     add(format!("insert into {}", insert.table), &self.insert_plan(insert)?);
@@ -78,5 +84,14 @@ impl Session {
             true => self.query_plan(&insert.query),
             false => Ok(self.plan_insert(insert)?.0),
         }
+    }
+}
+
+/// Whether a plan's rows stand in the statement.
+fn is_given(plan: &Plan) -> bool {
+    match plan.node() {
+        Node::Constant { .. } => true,
+        Node::Linear { input, .. } => is_given(input),
+        _ => false,
     }
 }

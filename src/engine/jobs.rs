@@ -69,6 +69,13 @@ impl Session {
             Storage::Connector { .. } | Storage::Changelog { .. } => {}
         }
         let (plan, reads) = self.plan_insert(insert)?;
+        let is_read = reads.contains(&table.name) || !self.catalog.readers(&table.name).is_empty() || self.driver.was_read(table.id);
+        if is_read && matches!(&table.storage, Storage::Connector { kind, .. } if kind.source) {
+            return Err(Error::invalid(format!(
+                "table '{}' is read in this session, and a sink writes its file anew: make a table of its own for what is written",
+                table.name
+            )));
+        }
         let text = match insert.columns.as_slice() {
             [] => format!("INSERT INTO {} {}", insert.table, insert.query.ast),
             columns => format!("INSERT INTO {} ({}) {}", insert.table, columns.join(", "), insert.query.ast),

@@ -77,6 +77,7 @@ use arrow::array::RecordBatch;
 pub use builder::Builder;
 use builder::DEFAULT_TICK;
 pub use clock::Clock;
+pub use ddl::without_effect;
 use driver::{Driver, Which};
 pub use explain::Explained;
 use session::Session;
@@ -279,7 +280,7 @@ impl Engine {
     }
 
     /// How the engine is doing. Does not wait, neither for the workers nor for a statement: the figures of the state
-    /// are those of the last time that it was counted, which is soon after they were asked for and in `finish`.
+    /// are those of the last time that it was counted: soon after they were asked for, in `finish` and in `shutdown`.
     pub fn stats(&self) -> Stats {
         let driver = &self.0.0.driver;
         let counters = &driver.counters;

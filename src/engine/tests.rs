@@ -159,3 +159,28 @@ fn what_is_shut_down_says_so() {
     assert_eq!((engine.shutdown(), engine.shutdown()), (Ok(()), Ok(())));
     assert!(matches!(engine.execute("SELECT 1"), Err(Error::Stopped(_))));
 }
+
+#[test]
+fn a_watermark_is_said_to_have_no_effect_by_the_outcome_of_its_table() {
+    let outcomes =
+        engine().execute("CREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND); CREATE TABLE t (a INT)");
+    let said: Vec<String> = outcomes.unwrap().into_iter().map(|outcome| format!("{outcome:?}")).collect();
+    assert_eq!(said, [r#"Done("CREATE TABLE w (WATERMARK FOR ts has no effect yet)")"#, r#"Done("CREATE TABLE t")"#]);
+}
+
+#[test]
+fn the_last_count_of_the_state_outlives_the_engine() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE a (n INT); CREATE MATERIALIZED VIEW v AS SELECT n, COUNT(*) AS c FROM a GROUP BY n");
+    run(&engine, "INSERT INTO a VALUES (1), (2), (3)");
+    engine.shutdown().unwrap();
+    assert!(engine.stats().state_rows >= 6, "three rows of the table and three groups: {:?}", engine.stats());
+}
+
+#[test]
+fn rows_that_stand_in_an_insert_are_no_plan_to_explain_and_a_query_is() {
+    let explained =
+        engine().explain("CREATE TABLE a (n BIGINT); INSERT INTO a VALUES (1), (2); INSERT INTO a SELECT n + 1 FROM a", Format::Text);
+    let plans: Vec<String> = explained.unwrap().into_iter().map(|explained| explained.plan).collect();
+    assert!(matches!(plans.as_slice(), [plan] if plan.contains("Get a")), "{plans:?}");
+}
