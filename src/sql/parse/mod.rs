@@ -41,6 +41,8 @@ pub fn statements(text: &str) -> Statements<'_> {
 pub struct Statements<'a> {
     cursor: Cursor,
     source: Source<'a>,
+    /// Where the statement begins that was parsed last, or could not be.
+    begun: Location,
     /// Why the text has no tokens beyond those the cursor has.
     broken: Option<Error>,
     finished: bool,
@@ -61,6 +63,7 @@ impl<'a> Statements<'a> {
         Statements {
             cursor: Cursor::new(parser),
             source: Source { rest: text, location: Location::new(1, 1) },
+            begun: Location::new(1, 1),
             broken: broken.map(|error| Error::Syntax { message: error.message, line: error.location.line, column: error.location.column }),
             finished: false,
         }
@@ -69,11 +72,11 @@ impl<'a> Statements<'a> {
     /// The next statement; `None` at the end of the text.
     fn step(&mut self) -> Result<Option<Parsed>> {
         while self.cursor.accept_token(&Token::SemiColon) {}
+        self.begun = self.cursor.peek().span.start;
         if self.cursor.at_end() {
             self.cursor.refuse_hints_before(self.cursor.next_index())?;
             return self.broken.take().map_or(Ok(None), Err);
         }
-        let first = self.cursor.peek().span.start;
         let statement = match statement(&mut self.cursor) {
             // A statement that stops where the tokens do stops because of what is there.
             Err(error) => return Err(self.broken.take().filter(|_| self.cursor.at_end()).unwrap_or(error)),
@@ -88,7 +91,17 @@ impl<'a> Statements<'a> {
             return self.cursor.expected("; or the end of the statement");
         }
         let last = last_taken(&self.cursor);
-        Ok(Some(Parsed { statement, text: self.source.slice(first, last).to_owned(), line: first.line }))
+        Ok(Some(Parsed { statement, text: self.source.slice(self.begun, last).to_owned(), line: self.begun.line }))
+    }
+
+    /// After an error: the line on which the statement that could not be parsed begins, and its text up to the next `;`.
+    pub fn failed(&mut self) -> (u64, &'a str) {
+        while !matches!(self.cursor.peek().token, Token::SemiColon | Token::EOF) {
+            self.cursor.advance();
+        }
+        // Where the tokens end there may be more text, which is what could not be parsed.
+        let end = if self.cursor.at_end() { Location::new(u64::MAX, 1) } else { self.cursor.peek().span.start };
+        (self.begun.line, self.source.slice(self.begun, end).trim_end())
     }
 }
 

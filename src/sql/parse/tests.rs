@@ -236,3 +236,18 @@ fn sqllogictest_statements(text: &str) -> Vec<String> {
         records.filter(|lines| lines.first().is_some_and(|head| head.starts_with("statement ok") || head.starts_with("query")));
     succeeding.map(|lines| lines[1..].iter().take_while(|line| **line != "----").copied().collect::<Vec<_>>().join("\n")).collect()
 }
+
+#[test]
+fn a_statement_that_cannot_be_parsed_is_given_with_its_first_line_and_its_text() {
+    let cases = [
+        ("SELECT 1;\n-- c\nMERGE INTO t\nUSING u ;\nSELECT 2", 3, "MERGE INTO t\nUSING u"),
+        ("SELECT 1;\n\nDROP VIEW v CASCADE", 3, "DROP VIEW v CASCADE"),
+        ("ADVANCE BY '0 s'; SELECT ';'", 1, "ADVANCE BY '0 s'"),
+        ("SELECT 1;\nSELECT 'open", 2, "SELECT 'open"),
+    ];
+    for (script, expected_line, expected_text) in cases {
+        let mut parsed = statements(script);
+        assert!(parsed.by_ref().any(|parsed| parsed.is_err()), "{script}");
+        assert_eq!(parsed.failed(), (expected_line, expected_text), "{script}");
+    }
+}
