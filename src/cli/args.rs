@@ -29,11 +29,11 @@ unbounded input it goes on until Ctrl-C. Relative paths in the script's tables s
 Examples:
   weir run queries/dau.sql
   weir run queries/dau.sql --workers 2 --format json > dau.jsonl
-  weir run clicks.sql --set clock=event --set tick='1 s'
+  weir run queries/clicks.sql --set tick='1 s' --quiet
   echo 'SELECT 1 + 1 AS two;' | weir run -";
 
 const EXPLAIN_EXAMPLES: &str = "\
-Runs the script's definitions and prints the plan of every view, INSERT and query in it. No input is read.
+Runs the script's definitions and prints the plan of every view, job and query in it. No input is read.
 
 Examples:
   weir explain queries/join.sql
@@ -46,7 +46,7 @@ input there are no prompts; a statement that fails is reported, the rest still r
 Examples:
   weir shell
   weir shell --workers 2
-  cat definitions.sql queries.sql | weir shell --format csv";
+  cat queries/join.sql queries/shared_view.sql | weir shell --format csv";
 
 const TEST_EXAMPLES: &str = "\
 Each file gets an engine of its own. A query whose rows differ is shown with both, and the file goes on; a statement
@@ -55,7 +55,7 @@ writes goes to standard error.
 
 Examples:
   weir test tests/scripts
-  weir test views.slt ttl.slt --workers 2";
+  weir test tests/scripts/views.slt tests/scripts/top_n.slt --workers 2";
 
 /// SQL views kept up to date while their inputs change.
 #[derive(Debug, Parser)]
@@ -173,7 +173,7 @@ impl Setting {
 }
 
 fn setting(text: &str) -> Result<Setting, String> {
-    let (name, value) = text.split_once('=').ok_or("a setting is NAME=VALUE, such as clock=event")?;
+    let (name, value) = text.split_once('=').ok_or("a setting is NAME=VALUE, such as clock=manual")?;
     let (name, value) = (name.trim(), value.trim());
     let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !name.split('.').all(is_word) {

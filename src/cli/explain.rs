@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Prints the plans of a script: its definitions are made, nothing is read or changed. A statement that fails is
 /// reported here, with its place.
 pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
-    let script = Script::read(&args.script)?;
+    let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let engine = Engine::builder().base(&script.base).build()?;
     let explained = statements(&script, &engine, args.format, stop);
     stop.shutdown(&engine)?;
@@ -25,14 +25,17 @@ pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
 fn statements(script: &Script, engine: &Engine, format: PlanFormat, stop: &Stop) -> Result<Exit> {
     let mut out = Stdout::new(stop);
     let mut any = false;
-    for parsed in crate::sql::statements(&script.text) {
+    for parsed in script.statements() {
         if stop.is_raised() {
             break;
         }
         let failure = match parsed {
-            Err(error) => script.unparsed(error),
+            Err(failure) => failure,
             Ok(parsed) => match engine.explain(&parsed.text, format.into()) {
                 Ok(plans) => {
+                    if let Some(said) = script.note(&parsed) {
+                        note(said);
+                    }
                     for plan in plans {
                         let text = section(&format!("{} ({}:{})", plan.of, script.name, parsed.line), &plan.plan, format);
                         let gap = if any { "\n" } else { "" };

@@ -1,6 +1,6 @@
 //! Lines of a shell's input, put together to what they mean: statements up to a `;`, or a command that begins with `\`.
 
-use super::script::skip_blanks;
+use super::script::{BYTE_ORDER_MARK, skip_blanks};
 use crate::sql;
 
 /// What some lines came to.
@@ -25,6 +25,7 @@ pub struct Lines {
 impl Lines {
     /// Adds a line (without its line break).
     pub fn push(&mut self, line: &str) -> Option<Input> {
+        let line = if self.seen == 0 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
         self.seen += 1;
         if self.pending.is_empty() {
             if line.trim_start().starts_with('\\') {
@@ -78,6 +79,11 @@ mod tests {
     #[test]
     fn a_statement_goes_on_until_its_semicolon() {
         assert_eq!(all("SELECT 1\n  + 1;\nSELECT 2;"), [statements("SELECT 1\n  + 1;\n", 1), statements("SELECT 2;\n", 3)]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        assert_eq!(all("\u{feff}\\d\nSELECT 1;"), [Input::Command("\\d".into()), statements("SELECT 1;\n", 2)]);
     }
 
     #[test]

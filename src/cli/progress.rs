@@ -65,8 +65,8 @@ impl Progress {
         self.watcher = spawn("progress", watch).ok().map(|thread| Watcher { ending, thread });
     }
 
-    /// Takes the line away and writes the summary; `stats` are the engine's last.
-    pub fn finish(self, stats: Option<&Stats>) {
+    /// Takes the line away, and writes the summary where the engine is given.
+    pub fn finish(self, engine: Option<&Engine>) {
         if let Some(Watcher { ending, thread }) = self.watcher {
             ending.store(true, Ordering::Relaxed);
             thread.thread().unpark();
@@ -75,8 +75,9 @@ impl Progress {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
-        if let Some(stats) = stats.filter(|_| !self.quiet) {
-            note(describe(stats, self.started.elapsed()));
+        if let Some(engine) = engine.filter(|_| !self.quiet) {
+            note(describe(&engine.stats(), self.started.elapsed()));
+            skips(engine).into_iter().for_each(note);
         }
     }
 }
@@ -103,17 +104,33 @@ fn describe(stats: &Stats, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { (stats.rows_in as f64 / seconds) as u64 } else { 0 };
     let mut line = format!(
-        "{} rows in, {} rows out, {} rows/s; state {} rows, {}; {seconds:.2} s",
-        HumanCount(stats.rows_in),
-        HumanCount(stats.rows_out),
-        HumanCount(rate),
-        HumanCount(stats.state_rows),
+        "{} in, {} out, {}/s; state {}, {}; {seconds:.2} s",
+        counted(stats.rows_in, "row"),
+        counted(stats.rows_out, "row"),
+        counted(rate, "row"),
+        counted(stats.state_rows, "row"),
         HumanBytes(stats.state_bytes),
     );
     if stats.skipped > 0 {
-        line.push_str(&format!("; {} undecodable rows skipped", HumanCount(stats.skipped)));
+        line.push_str(&format!("; {} skipped", counted(stats.skipped, "undecodable row")));
     }
     line
+}
+
+/// The input that was skipped, a line each for the first of it and one for the rest.
+pub fn skips(engine: &Engine) -> Vec<String> {
+    skips_of(engine.stats().skipped, &engine.skipped())
+}
+
+fn skips_of(count: u64, first: &[String]) -> Vec<String> {
+    let rest = count.saturating_sub(first.len() as u64);
+    let more = (rest > 0).then(|| format!("skipped: {} more", HumanCount(rest)));
+    first.iter().map(|message| format!("skipped: {message}")).chain(more).collect()
+}
+
+/// So many of something, in the singular if it is one.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -125,6 +142,22 @@ mod tests {
         let stats = Stats { rows_in: 3_000, rows_out: 20, state_rows: 1_500, state_bytes: 2_048, ..Stats::default() };
         let line = describe(&stats, Duration::from_millis(1_500));
         assert_eq!(line, "3,000 rows in, 20 rows out, 2,000 rows/s; state 1,500 rows, 2.00 KiB; 1.50 s");
+    }
+
+    #[test]
+    fn one_is_told_in_the_singular() {
+        let stats = Stats { rows_in: 1, rows_out: 1, state_rows: 1, state_bytes: 64, skipped: 1, ..Stats::default() };
+        let line = describe(&stats, Duration::from_secs(1));
+        assert_eq!(line, "1 row in, 1 row out, 1 row/s; state 1 row, 64 B; 1.00 s; 1 undecodable row skipped");
+    }
+
+    #[test]
+    fn the_first_skipped_rows_are_shown_and_the_rest_is_counted() {
+        let first = ["a.json, line 2: not JSON".to_owned(), "a.json, line 5: not JSON".to_owned()];
+        let expected = ["skipped: a.json, line 2: not JSON", "skipped: a.json, line 5: not JSON", "skipped: 2 more"];
+        assert_eq!(skips_of(4, &first), expected);
+        assert_eq!(skips_of(2, &first), expected[..2]);
+        assert!(skips_of(0, &[]).is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// Runs a script. A statement that fails is reported here, with its place; other errors are the caller's to report.
 pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
-    let script = Script::read(&args.script)?;
+    let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let mut progress = Progress::start(args.quiet);
     let out = Stdout::new(stop).around(progress.bar());
     let engine = Engine::builder().workers(args.workers.count()).base(&script.base).output(Box::new(out.clone())).build()?;
@@ -22,16 +22,9 @@ pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
     let results = Results::new(out, Format::or_default(args.format, stdout::is_terminal()));
     let notes = progress.notes();
     let mut run = Run { engine: engine.clone(), script, results, streams: Streams::default(), notes, stop: stop.clone() };
-    // The state is gone once the engine has shut down: its figures are taken by the run, just before.
-    let (figures, last) = std::sync::mpsc::channel();
-    let result = stop.supervise(&engine, move || {
-        let result = run.everything(&args.settings);
-        let _ = figures.send(run.engine.stats());
-        result
-    });
+    let result = stop.supervise(&engine, move || run.everything(&args.settings));
     let unread = stop.reason() == Some(Exit::Ok);
-    let stats = last.try_recv().unwrap_or_else(|_| engine.stats());
-    progress.finish((!unread).then_some(&stats));
+    progress.finish((!unread).then_some(&engine));
     result
 }
 
@@ -63,12 +56,12 @@ impl Run {
 
     /// Whether all statements went well; reports the first that does not, and stops there.
     fn statements(&mut self) -> bool {
-        for parsed in crate::sql::statements(&self.script.text) {
+        for parsed in self.script.statements() {
             if self.stop.is_raised() {
                 break;
             }
             let failure = match parsed {
-                Err(error) => self.script.unparsed(error),
+                Err(failure) => failure,
                 Ok(parsed) => {
                     let result = execute(&self.engine, &parsed, &mut self.results).and_then(|said| match said {
                         Said::Changes(changes) => self.streams.start(changes, self.results.stream()),
@@ -76,7 +69,12 @@ impl Run {
                         Said::Nothing | Said::Tag(_) => Ok(()),
                     });
                     match result {
-                        Ok(()) => continue,
+                        Ok(()) => {
+                            if let Some(said) = self.script.note(&parsed) {
+                                self.notes.say(said);
+                            }
+                            continue;
+                        }
                         Err(error) => self.script.failed(&parsed, &error),
                     }
                 }

@@ -4,11 +4,17 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::engine::{Engine, Outcome, Subscription};
+use crate::engine::{Engine, Outcome, Subscription, without_effect};
 use crate::error::{Error, Result};
+use crate::sql;
 use crate::sql::statement::{Parsed, Show, Statement};
 
 use super::output::{Results, unwritable};
+use super::progress::counted;
+use super::stop::Stop;
+
+/// Says nothing in UTF-8, and is no part of the text.
+pub const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A script's text and where it came from.
 #[derive(Debug, Clone)]
@@ -28,35 +34,73 @@ impl Script {
         if path.as_os_str() == "-" {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| Error::Io(format!("cannot read the script from stdin: {error}")))?;
-            return Ok(Script { name: "stdin".into(), text, base: PathBuf::from("."), first_line: 1 });
+            return Ok(Script { name: "stdin".into(), text: without_mark(text), base: PathBuf::from("."), first_line: 1 });
         }
         let text = std::fs::read_to_string(path).map_err(|error| Error::Io(format!("cannot read '{}': {error}", path.display())))?;
-        Ok(Script { name: path.display().to_string(), text, base: folder_of(path), first_line: 1 })
+        Ok(Script { name: path.display().to_string(), text: without_mark(text), base: folder_of(path), first_line: 1 })
     }
 
-    /// An error of parsing: its place is in the script already.
-    pub fn unparsed(&self, error: Error) -> Failure {
+    /// Reads a script whose text may be long in coming; None where the command is to stop before it is there.
+    pub fn read_unless(stop: &Stop, path: &Path) -> Result<Option<Self>> {
+        let path = path.to_path_buf();
+        stop.unless_raised(move || Script::read(&path))?.transpose()
+    }
+
+    /// The script's statements, each parsed when it is asked for. After one that cannot be parsed there are no more.
+    pub fn statements(&self) -> impl Iterator<Item = Result<Parsed, Failure>> + '_ {
+        let mut statements = sql::statements(&self.text);
+        std::iter::from_fn(move || {
+            let parsed = statements.next()?;
+            Some(parsed.map_err(|error| {
+                let (line, text) = statements.failed();
+                self.unparsed(error, line, text)
+            }))
+        })
+    }
+
+    /// An error of parsing, at its own place where it knows one, else at the statement.
+    fn unparsed(&self, error: Error, line: u64, text: &str) -> Failure {
         match &error {
             Error::Syntax { message, line, column } if *line > 0 => {
                 let source = self.text.lines().nth(*line as usize - 1).unwrap_or_default();
                 let caret = " ".repeat((*column as usize).saturating_sub(1)) + "^";
                 let message = message.clone();
                 let place = format!("{}:{}:{column}", self.name, self.numbered(*line));
-                Failure { place, message, excerpt: format!("{source}\n{caret}") }
+                Failure { place, message, excerpt: format!("{source}\n{caret}"), points: true }
             }
-            _ => Failure { place: self.name.clone(), message: error.to_string(), excerpt: String::new() },
+            _ => self.failure(line, &error, text),
         }
     }
 
     /// An error of running a statement, at the line on which the statement begins.
     pub fn failed(&self, statement: &Parsed, error: &Error) -> Failure {
-        let place = format!("{}:{}", self.name, self.numbered(statement.line));
-        Failure { place, message: error.to_string(), excerpt: statement.text.clone() }
+        self.failure(statement.line, error, &statement.text)
+    }
+
+    /// A statement of which a part is accepted and has no effect, with its place.
+    pub fn note(&self, statement: &Parsed) -> Option<String> {
+        without_effect(&statement.statement).map(|what| format!("note: {}: {what}", self.place(statement.line)))
+    }
+
+    fn failure(&self, line: u64, error: &Error, text: &str) -> Failure {
+        Failure { place: self.place(line), message: error.to_string(), excerpt: text.to_owned(), points: false }
+    }
+
+    fn place(&self, line: u64) -> String {
+        format!("{}:{}", self.name, self.numbered(line))
     }
 
     /// A line of the text, counted from 1, as messages number it.
     fn numbered(&self, line: u64) -> u64 {
         self.first_line + line.saturating_sub(1)
+    }
+}
+
+/// A text without the byte order mark that some editors put before it.
+fn without_mark(text: String) -> String {
+    match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(rest) => rest.to_owned(),
+        None => text,
     }
 }
 
@@ -75,6 +119,21 @@ pub struct Failure {
     pub place: String,
     pub message: String,
     pub excerpt: String,
+    /// Whether the excerpt ends with a mark below what is wrong.
+    pub points: bool,
+}
+
+impl Failure {
+    /// What went wrong with something that is no part of a script.
+    pub fn of(error: &Error) -> Self {
+        Failure { place: String::new(), message: error.to_string(), excerpt: String::new(), points: false }
+    }
+
+    /// For a person who has the statement before their eyes: without the place, and what is shown has to point.
+    pub fn typed(self) -> Self {
+        let excerpt = if self.points { self.excerpt } else { String::new() };
+        Failure { place: String::new(), excerpt, ..self }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -112,8 +171,7 @@ pub fn execute<W: std::io::Write>(engine: &Engine, statement: &Parsed, results: 
             written.map_err(|error| unwritable(&error))?;
             Ok(Said::Nothing)
         }
-        Outcome::Changed(1) => Ok(Said::Tag("1 row changed".into())),
-        Outcome::Changed(count) => Ok(Said::Tag(format!("{count} rows changed"))),
+        Outcome::Changed(count) => Ok(Said::Tag(format!("{} changed", counted(count, "row")))),
         Outcome::Subscription(changes) => Ok(Said::Changes(changes)),
         Outcome::Done(tag) => Ok(Said::Tag(tag)),
     }
@@ -151,8 +209,27 @@ mod tests {
     #[test]
     fn a_syntax_error_points_at_its_column() {
         let error = Error::Syntax { message: "expected an expression".into(), line: 2, column: 8 };
-        let failure = script("SELECT 1;\nSELECT FROM t;\n").unparsed(error);
+        let failure = script("SELECT 1;\nSELECT FROM t;\n").unparsed(error, 2, "SELECT FROM t");
         assert_eq!(failure.to_string(), "q.sql:2:8: expected an expression\n    SELECT FROM t;\n           ^");
+    }
+
+    #[test]
+    fn a_statement_that_the_parser_refuses_is_shown_with_its_file_and_line() {
+        let part = Script { first_line: 10, ..script("SELECT 1;\nMERGE INTO t;\nSELECT 2;") };
+        let failures: Vec<String> = part.statements().filter_map(|parsed| parsed.err()).map(|failure| failure.to_string()).collect();
+        assert_eq!(failures, ["q.sql:11: not supported: statement MERGE\n    MERGE INTO t"]);
+    }
+
+    #[test]
+    fn a_person_is_shown_again_only_what_points_at_the_mistake() {
+        let failures = |text: &str| script(text).statements().find_map(|parsed| parsed.err()).map(|failure| failure.typed().to_string());
+        assert_eq!(failures("MERGE INTO t;").as_deref(), Some("not supported: statement MERGE"));
+        assert!(failures("SELECT 1 2;").is_some_and(|shown| shown.ends_with("\n    SELECT 1 2;\n             ^")));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_script() {
+        assert_eq!(without_mark("\u{feff}SELECT 1".into()), "SELECT 1");
     }
 
     #[test]
@@ -172,7 +249,7 @@ mod tests {
     #[test]
     fn a_long_statement_is_cut_short() {
         let text = (0..20).map(|i| format!("line {i}")).collect::<Vec<_>>().join("\n");
-        let shown = Failure { place: "q.sql:1".into(), message: "no".into(), excerpt: text }.to_string();
+        let shown = Failure { place: "q.sql:1".into(), message: "no".into(), excerpt: text, points: false }.to_string();
         assert!(shown.ends_with("line 7\n    ..."), "{shown}");
     }
 

@@ -17,7 +17,7 @@ use super::args::ShellArgs;
 use super::complete::Names;
 use super::lines::{Input, Lines};
 use super::output::{Format, Results, unwritable};
-use super::progress::note;
+use super::progress::{note, skips};
 use super::script::{Failure, Said, Script, execute};
 use super::stdout::{self, Stdout};
 use super::stop::Stop;
@@ -137,6 +137,7 @@ impl Shell {
     fn pipe(&mut self) -> Result<Exit> {
         let read = self.read(std::io::stdin().lock(), "stdin").and_then(|_| self.engine.finish());
         let streamed = self.streams.end();
+        skips(&self.engine).into_iter().for_each(note);
         read.and(streamed)?;
         Ok(if self.failed { Exit::Failed } else { Exit::Ok })
     }
@@ -159,7 +160,7 @@ impl Shell {
         let started = Instant::now();
         let next = match input {
             Input::Command(line) => self.command(&line).unwrap_or_else(|error| {
-                self.complain(Failure { place: String::new(), message: error.to_string(), excerpt: String::new() });
+                self.complain(Failure::of(&error));
                 Next::Go
             }),
             Input::Statements { text, line } => {
@@ -178,20 +179,18 @@ impl Shell {
 
     /// Runs statements until one does not parse, since where the next begins is then unknown.
     fn statements(&mut self, script: &Script) {
-        for parsed in crate::sql::statements(&script.text) {
+        for parsed in script.statements() {
             if self.stop.is_raised() {
                 return;
             }
             match parsed {
-                Err(error) => return self.complain(self.placed(script.unparsed(error))),
-                Ok(statement) => {
-                    if let Err(error) = self.statement(&statement) {
-                        let failure = script.failed(&statement, &error);
-                        // A person has the statement before their eyes.
-                        let excerpt = if self.is_typed() { String::new() } else { failure.excerpt.clone() };
-                        self.complain(self.placed(Failure { excerpt, ..failure }));
-                    }
-                }
+                Err(failure) => return self.complain(self.placed(failure)),
+                Ok(statement) => match self.statement(&statement) {
+                    Err(error) => self.complain(self.placed(script.failed(&statement, &error))),
+                    // To a person the outcome says it.
+                    Ok(()) if self.is_typed() => {}
+                    Ok(()) => script.note(&statement).into_iter().for_each(note),
+                },
             }
         }
     }
@@ -262,9 +261,9 @@ impl Shell {
         self.interactive && self.depth == 0
     }
 
-    /// A failure as it is told: what was typed has no place.
+    /// A failure as it is told.
     fn placed(&self, failure: Failure) -> Failure {
-        if self.is_typed() { Failure { place: String::new(), ..failure } } else { failure }
+        if self.is_typed() { failure.typed() } else { failure }
     }
 
     fn complain(&mut self, failure: Failure) {
