@@ -3,12 +3,14 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
+//! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
 //!
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`world`] makes tables
 //! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
 mod check;
+mod command;
 mod generator;
 mod oracle;
 mod oracle_queries;

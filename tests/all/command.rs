@@ -1,0 +1,202 @@
+//! The command as a user meets it: what `--help` says, what stands on standard error, and how it ends.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weir command {name} {}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    fn with(self, file: &str, text: &str) -> Self {
+        std::fs::write(self.0.join(file), text).expect("a file in a folder of ours");
+        self
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn weir(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(WEIR);
+    command.args(arguments).current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    // A command that ends without reading closes the pipe, which is its right.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+    child.wait_with_output().expect("the binary ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_example_in_every_help_runs() {
+    let folder = Folder::new("examples");
+    for name in ["queries", "tests"] {
+        std::os::unix::fs::symlink(Path::new(ROOT).join(name), folder.0.join(name)).expect("a link in a folder of ours");
+    }
+    let mut examples = BTreeSet::new();
+    for arguments in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["shell", "--help"], &["test", "--help"]] {
+        let help = text(&weir(&folder.0, arguments, "").stdout);
+        let (_, shown) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{arguments:?} has no examples"));
+        examples.extend(shown.lines().take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()));
+    }
+    assert!(examples.len() >= 10, "{examples:?}");
+    let path = format!("{}:{}", Path::new(WEIR).parent().expect("it is in a folder").display(), std::env::var("PATH").unwrap_or_default());
+    for example in examples {
+        let mut command = Command::new("sh");
+        let output = command.args(["-c", &example]).current_dir(&folder.0).env("PATH", &path).stdin(Stdio::null()).output();
+        let output = output.expect("there is a shell");
+        assert!(output.status.success(), "{example}\n{}{}", text(&output.stdout), text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_clock_that_is_not_there_yet_is_not_offered_and_is_told_to_come() {
+    let folder = Folder::new("clock");
+    let errors = text(&weir(&folder.0, &["run", "-q", "-"], "SET clock = 'slow';").stderr);
+    assert!(errors.starts_with("error: stdin:1: clock is 'wall' or 'manual', not 'slow'\n"), "{errors}");
+    let errors = text(&weir(&folder.0, &["run", "-q", "-"], "SET clock = 'event';").stderr);
+    assert!(errors.contains("comes with a later release; there is 'wall' and 'manual'"), "{errors}");
+}
+
+#[test]
+fn a_watermark_is_told_to_have_no_effect_wherever_outcomes_are_not_shown() {
+    let script = "SELECT 1 AS a;\nCREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts);";
+    let folder = Folder::new("watermark");
+    for arguments in [&["run", "-q", "-"][..], &["explain", "-"], &["shell"]] {
+        let output = weir(&folder.0, arguments, script);
+        assert_eq!(text(&output.stderr), "note: stdin:2: WATERMARK FOR ts has no effect yet\n", "{arguments:?}");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn what_the_parser_refuses_has_its_file_line_and_text_in_every_command() {
+    let script = "SELECT 1 AS a;\n\nMERGE INTO t USING u;\nSELECT 2 AS b;";
+    let folder = Folder::new("refusals").with("q.sql", script);
+    let refusal = ":3: not supported: statement MERGE\n    MERGE INTO t USING u\n";
+    for arguments in [&["run", "-q", "q.sql"][..], &["explain", "q.sql"]] {
+        let output = weir(&folder.0, arguments, "");
+        assert_eq!(text(&output.stderr), format!("error: q.sql{refusal}"), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    let output = weir(&folder.0, &["shell"], script);
+    assert_eq!(text(&output.stderr), format!("error: stdin{refusal}"));
+    assert_eq!(text(&output.stdout), "a\n1\n\nb\n2\n", "a shell goes on");
+}
+
+#[test]
+fn skipped_rows_are_counted_and_the_first_are_shown_with_file_and_line() {
+    let table = "CREATE TABLE e (n INT) WITH ('connector' = 'file', 'path' = 'e.json', 'format' = 'json', 'on_error' = 'skip');";
+    let bad: String = (1..=6).map(|n| format!("bad {n}\n")).collect();
+    let folder =
+        Folder::new("skipped").with("e.json", &format!("{{\"n\": 1}}\n{bad}")).with("q.sql", &format!("{table}\nSELECT n FROM e;"));
+    for (arguments, input) in [(&["run", "q.sql"][..], ""), (&["shell"], &*format!("{table}\nSELECT n FROM e;"))] {
+        let output = weir(&folder.0, arguments, input);
+        assert_eq!(text(&output.stdout), "n\n1\n");
+        let told = text(&output.stderr);
+        let skipped: Vec<&str> = told.lines().filter(|line| line.starts_with("skipped: ")).collect();
+        assert_eq!(skipped.len(), 6, "five and the rest: {told}");
+        assert!(skipped[0].contains("e.json, line 2") && skipped[5] == "skipped: 1 more", "{told}");
+        assert!(output.status.success());
+    }
+    assert!(text(&weir(&folder.0, &["run", "q.sql"], "").stderr).contains("; 6 undecodable rows skipped\n"));
+}
+
+#[test]
+fn the_summary_after_ctrl_c_has_the_state_of_a_job_that_held_groups() {
+    let script = "CREATE TABLE g (k INT) WITH ('connector' = 'datagen', 'fields.k.min' = '1', 'fields.k.max' = '3');
+        CREATE TABLE out (k INT, n BIGINT) WITH ('connector' = 'print');
+        INSERT INTO out SELECT k, COUNT(*) FROM g GROUP BY k;";
+    let folder = Folder::new("interrupt").with("q.sql", script);
+    let mut command = Command::new(WEIR);
+    command.args(["run", "q.sql"]).current_dir(&folder.0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    assert!(lines.next().is_some_and(|line| line.is_ok_and(|line| line.starts_with("+I["))), "the job has begun to print");
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.is_ok_and(|status| status.success()));
+    lines.for_each(drop);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let summary = text(&output.stderr);
+    // How many depends on what has been compacted: at least one a group that was printed.
+    assert!(summary.contains("; state ") && !summary.contains("state 0 rows"), "{summary}");
+}
+
+#[test]
+fn a_script_may_have_windows_line_ends_a_byte_order_mark_and_a_path_with_spaces() {
+    let script = "\u{feff}-- from an editor\r\nCREATE TABLE t (\r\n  a INT\r\n);\r\nINSERT INTO t VALUES (1);\r\nSELECT a FROM t;\r\nSELECT b FROM t;\r\n";
+    let folder = Folder::new("windows").with("my query.sql", script);
+    let output = weir(&folder.0, &["run", "-q", "my query.sql"], "");
+    assert_eq!(text(&output.stdout), "a\n1\n");
+    assert_eq!(
+        text(&output.stderr),
+        "error: my query.sql:7: there is no column 'b'; did you mean 'a'? (there is a)\n    SELECT b FROM t\n"
+    );
+    let output = weir(&folder.0, &["shell"], script);
+    assert_eq!(text(&output.stdout), "a\n1\n");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_command_without_a_complaint() {
+    let script = "CREATE TABLE g (k INT) WITH ('connector' = 'datagen');
+        CREATE TABLE out (k INT) WITH ('connector' = 'print');
+        INSERT INTO out SELECT k FROM g;";
+    let folder = Folder::new("head").with("q.sql", script);
+    let mut command = Command::new(WEIR);
+    command.args(["run", "q.sql"]).current_dir(&folder.0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let mut first = String::new();
+    let mut reader = BufReader::new(child.stdout.take().expect("it is piped"));
+    reader.read_line(&mut first).expect("a line");
+    drop(reader);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ctrl_c_ends_a_command_that_waits_for_its_script() {
+    for arguments in [&["run", "-"][..], &["explain", "-"], &["shell"]] {
+        let mut command = Command::new(WEIR);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary starts");
+        let open = child.stdin.take();
+        // Until its handler is there an interrupt ends a process by a signal, which has no code.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(interrupted.is_ok_and(|status| status.success()));
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{arguments:?}");
+        drop(open);
+    }
+}
+
+#[test]
+fn a_file_that_a_script_has_read_is_not_overwritten_by_an_insert_into_its_table() {
+    let folder = Folder::new("overwrite").with("e.csv", "1\n2\n");
+    let table = "CREATE TABLE e (n INT) WITH ('connector' = 'file', 'path' = 'e.csv', 'format' = 'csv');";
+    for script in [
+        "SELECT n FROM e; INSERT INTO e VALUES (3);",
+        "CREATE VIEW v AS SELECT n FROM e; INSERT INTO e VALUES (3);",
+        "INSERT INTO e SELECT n + 1 FROM e;",
+    ] {
+        let output = weir(&folder.0, &["run", "-q", "-"], &format!("{table}{script}"));
+        assert!(text(&output.stderr).contains("table 'e' is read in this session"), "{script}: {}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(folder.0.join("e.csv")).expect("it is there"), "1\n2\n", "{script}");
+    }
+}
