@@ -74,14 +74,13 @@ fn main() {
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|choice| name.contains(choice.as_str()));
     println!("{updates} updates, 20,000 a tick, 1 worker, medians of 5 runs");
     for keys in [1_000, 500_000] {
-        let size = Size { updates, tick: 20_000, keys };
-        compare(
-            &format!("count by key, {keys} keys"),
-            size,
-            |size| timed(|| weir_side::count(size)).0,
-            |size| timed(|| twins::count(size)).0,
-        );
+        let (name, size) = (format!("count by key, {keys} keys"), Size { updates, tick: 20_000, keys });
+        if is_chosen(&name) {
+            compare(&name, size, |size| timed(|| weir_side::count(size)).0, |size| timed(|| twins::count(size)).0);
+        }
     }
-    let size = Size { updates, tick: 20_000, keys: 500_000 };
-    compare("join of two, 500000 keys", size, |size| timed(|| weir_side::join(size)).0, |size| timed(|| twins::join(size)).0);
+    let (name, size) = ("join of two, 500000 keys", Size { updates, tick: 20_000, keys: 500_000 });
+    if is_chosen(name) {
+        compare(name, size, |size| timed(|| weir_side::join(size)).0, |size| timed(|| twins::join(size)).0);
+    }
 }

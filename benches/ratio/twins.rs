@@ -10,10 +10,10 @@ use super::{Size, mix};
 /// `SELECT k, COUNT(*) FROM t GROUP BY k`.
 pub fn count(size: Size) -> u64 {
     timely::execute_directly(move |worker| {
-        let mut probe = Handle::new();
+        let probe = Handle::new();
         let mut input = worker.dataflow::<u64, _, _>(|scope| {
             let (input, rows) = scope.new_collection::<u64, i64>();
-            rows.count_total().inner.probe_with(&mut probe);
+            rows.count_total().inner.probe_with(&probe);
             input
         });
         for tick in 0..size.updates / size.tick {
@@ -31,11 +31,11 @@ pub fn count(size: Size) -> u64 {
 /// `SELECT a.k, a.v, b.w FROM a JOIN b ON a.k = b.k`, half of the updates to each side.
 pub fn join(size: Size) -> u64 {
     timely::execute_directly(move |worker| {
-        let mut probe = Handle::new();
+        let probe = Handle::new();
         let (mut left, mut right) = worker.dataflow::<u64, _, _>(|scope| {
             let (left, left_rows) = scope.new_collection::<(u64, u64), i64>();
             let (right, right_rows) = scope.new_collection::<(u64, u64), i64>();
-            left_rows.join_map(right_rows, |k, v, w| (*k, *v, *w)).inner.probe_with(&mut probe);
+            left_rows.join_map(right_rows, |k, v, w| (*k, *v, *w)).inner.probe_with(&probe);
             (left, right)
         });
         for tick in 0..size.updates / size.tick {

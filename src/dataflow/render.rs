@@ -33,6 +33,9 @@ use registry::{Entry, Label, Registry, Trace};
 /// source apart have an error source each.)
 pub type ErrorSource = (Fingerprint, u64);
 
+/// A source's rows as they come.
+type Columns<'s> = Stream<'s, Time, Vec<ColumnBatch>>;
+
 /// A collection: its rows, and where its errors come from.
 #[derive(Clone)]
 pub struct Collection<'s> {
@@ -77,7 +80,7 @@ pub struct Renderer<'s, 'r> {
     pub imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     pub depends: BTreeSet<u64>,
     pub probe: ProbeHandle<Time>,
-    columns: HashMap<RelationId, Stream<'s, Time, Vec<ColumnBatch>>>,
+    columns: HashMap<RelationId, Columns<'s>>,
     collections: HashMap<(Fingerprint, usize), Collection<'s>>,
     arrangements: HashMap<Fingerprint, Arrangeds<'s>>,
     errors: HashMap<ErrorSource, Stream<'s, Time, Updates>>,
@@ -288,7 +291,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
     }
 
     /// A source's rows as they come, and its errors.
-    fn source(&mut self, plan: &Plan, id: RelationId) -> Result<(Stream<'s, Time, Vec<ColumnBatch>>, BTreeSet<ErrorSource>)> {
+    fn source(&mut self, plan: &Plan, id: RelationId) -> Result<(Columns<'s>, BTreeSet<ErrorSource>)> {
         let source = self.own(plan.fingerprint());
         if let Some(columns) = self.columns.get(&id) {
             return Ok((columns.clone(), BTreeSet::from([source])));

@@ -97,14 +97,11 @@ struct HeldBack {
 
 impl HeldBack {
     fn step(&mut self, time: Time, rows: &[Updates], errors: &[Updates], receiver: &mut dyn Deliver) {
-        let each = |containers: &[Updates], mut take: Box<dyn FnMut(&[u8], Diff) + '_>| {
-            for updates in containers {
-                (0..updates.len()).for_each(|index| take(updates.row(index), updates.diff(index)));
-            }
-        };
-        each(rows, Box::new(|row, diff| self.rows.push((row.to_vec(), diff))));
+        self.rows.extend(each(rows).map(|(row, diff)| (row.to_vec(), diff)));
         if !errors.is_empty() {
-            each(errors, Box::new(|row, diff| *self.errors.entry(String::from_utf8_lossy(row).into_owned()).or_default() += diff));
+            for (message, diff) in each(errors) {
+                *self.errors.entry(String::from_utf8_lossy(message).into_owned()).or_default() += diff;
+            }
             self.errors.retain(|_, count| *count != 0);
             receiver.errors(&self.errors);
         }
@@ -113,4 +110,9 @@ impl HeldBack {
             receiver.step(time, std::mem::take(&mut self.rows));
         }
     }
+}
+
+/// The rows of some containers, and how many more of each there are.
+fn each(containers: &[Updates]) -> impl Iterator<Item = (&[u8], Diff)> {
+    containers.iter().flat_map(|updates| (0..updates.len()).map(|index| (updates.row(index), updates.diff(index))))
 }

@@ -17,7 +17,10 @@ use crate::row::{Codec, Diff, Time};
 
 /// The errors that stand, by export: what is wrong with a view's rows, or with a sink's file.
 #[derive(Clone, Default)]
-pub struct ErrorBoard(Arc<Mutex<BTreeMap<(u64, String), Vec<String>>>>);
+pub struct ErrorBoard(Arc<Mutex<Standing>>);
+
+/// Messages, by dataflow and export.
+type Standing = BTreeMap<(u64, String), Vec<String>>;
 
 impl ErrorBoard {
     /// Sets what is wrong with an export of a dataflow; nothing clears it.
