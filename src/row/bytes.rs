@@ -1,7 +1,7 @@
 //! Many byte strings in one allocation.
 
 use std::cmp::Ordering;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use differential_dataflow::trace::implementations::BatchContainer;
 
@@ -70,10 +70,6 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    fn capacity_bytes(&self) -> usize {
-        self.small.capacity() * 4 + self.large.capacity() * 8
-    }
-
     /// Adds a position.
     #[inline]
     pub fn push(&mut self, offset: usize) {
@@ -85,7 +81,7 @@ impl Offsets {
 
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        self.capacity_bytes()
+        self.small.capacity() * 4 + self.large.capacity() * 8
     }
 }
 
@@ -140,46 +136,42 @@ impl BatchContainer for Offsets {
     }
 }
 
-/// A list of byte strings: one buffer, and where each of them ends. What a trace keeps its keys and values in: no
-/// allocation a row, and for rows that are all of one length (keys of numbers and dates) nothing but their bytes.
-pub struct ByteRows {
-    bytes: Vec<u8>,
+/// Where each of many strings of elements, laid end to end, begins and ends. As long as all are of one length (numbers,
+/// dates, a fixed set of sums) this is nothing but that length.
+pub struct Bounds {
     len: usize,
     ends: Ends,
 }
 
 enum Ends {
-    /// Every row has this many bytes.
+    /// Every string has this many elements.
     Even(usize),
-    /// Where each row ends.
+    /// Where each string ends.
     Listed(Offsets),
 }
 
-impl Default for ByteRows {
+impl Default for Bounds {
     fn default() -> Self {
-        Self::with_bytes(0)
+        Bounds { len: 0, ends: Ends::Even(0) }
     }
 }
 
-impl ByteRows {
-    /// Room for rows of that many bytes in all.
-    pub fn with_bytes(bytes: usize) -> Self {
-        ByteRows { bytes: Vec::with_capacity(bytes), len: 0, ends: Ends::Even(0) }
-    }
-
-    /// Adds a row.
+impl Bounds {
+    /// Adds a string of `width` elements.
     #[inline]
-    pub fn push(&mut self, row: &[u8]) {
-        self.bytes.extend_from_slice(row);
+    pub fn push(&mut self, width: usize) {
         match &mut self.ends {
-            Ends::Listed(ends) => ends.push(self.bytes.len()),
-            Ends::Even(width) if *width == row.len() => {}
-            Ends::Even(_) => self.uneven(row.len()),
+            Ends::Even(even) if *even == width => {}
+            Ends::Even(_) => self.uneven(width),
+            Ends::Listed(ends) => {
+                let end = ends.index(self.len - 1) + width;
+                ends.push(end);
+            }
         }
         self.len += 1;
     }
 
-    /// Takes note of a row, just added, whose length is not that of the rows before it.
+    /// Takes note of a string whose length is not that of those before it.
     #[cold]
     fn uneven(&mut self, width: usize) {
         let Ends::Even(before) = self.ends else { return };
@@ -188,30 +180,65 @@ impl ByteRows {
             return;
         }
         let mut ends = Offsets::with_capacity(self.len + 1);
-        (1..=self.len).for_each(|row| ends.push(row * before));
-        ends.push(self.bytes.len());
+        (1..=self.len).for_each(|string| ends.push(string * before));
+        ends.push(self.len * before + width);
         self.ends = Ends::Listed(ends);
+    }
+
+    /// Where a string is.
+    #[inline(always)]
+    pub fn range(&self, index: usize) -> Range<usize> {
+        match &self.ends {
+            Ends::Even(width) => index * width..(index + 1) * width,
+            Ends::Listed(ends) => (if index == 0 { 0 } else { ends.index(index - 1) })..ends.index(index),
+        }
+    }
+
+    /// How many strings there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory in use.
+    pub fn memory(&self) -> usize {
+        match &self.ends {
+            Ends::Even(_) => 0,
+            Ends::Listed(ends) => ends.memory(),
+        }
+    }
+}
+
+/// A list of byte strings: one buffer, and their bounds. What a trace keeps its keys and values in: no allocation a row,
+/// and for rows of one length nothing but their bytes.
+#[derive(Default)]
+pub struct ByteRows {
+    bytes: Vec<u8>,
+    bounds: Bounds,
+}
+
+impl ByteRows {
+    /// Room for rows of that many bytes in all.
+    pub fn with_bytes(bytes: usize) -> Self {
+        ByteRows { bytes: Vec::with_capacity(bytes), bounds: Bounds::default() }
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        self.bounds.push(row.len());
     }
 
     /// The bytes of a row.
     #[inline(always)]
     pub fn get(&self, index: usize) -> &[u8] {
-        match &self.ends {
-            Ends::Even(width) => &self.bytes[index * width..(index + 1) * width],
-            Ends::Listed(ends) => {
-                let start = if index == 0 { 0 } else { ends.index(index - 1) };
-                &self.bytes[start..ends.index(index)]
-            }
-        }
+        &self.bytes[self.bounds.range(index)]
     }
 
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        let ends = match &self.ends {
-            Ends::Even(_) => 0,
-            Ends::Listed(ends) => ends.memory(),
-        };
-        self.bytes.capacity() + ends
+        self.bytes.capacity() + self.bounds.memory()
     }
 }
 
@@ -263,7 +290,7 @@ impl BatchContainer for ByteRows {
 
     #[inline(always)]
     fn len(&self) -> usize {
-        self.len
+        self.bounds.len()
     }
 }
 

@@ -19,7 +19,7 @@ use differential_dataflow::trace::implementations::BatchContainer;
 use num_bigint::{BigInt, Sign};
 use smallvec::SmallVec;
 
-use super::Offsets;
+use super::bytes::Bounds;
 use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
@@ -229,6 +229,7 @@ impl Sums {
         }
     }
 
+    #[inline]
     fn add(&mut self, rows: i64, dense: u32, slots: &[i64]) {
         self.rows += rows;
         if self.slots.is_empty() {
@@ -350,14 +351,14 @@ impl Semigroup<SumsRef<'_>> for Sums {
 pub struct SumsContainer {
     rows: Vec<i64>,
     dense: u32,
-    ends: Offsets,
+    bounds: Bounds,
     slots: Vec<i64>,
 }
 
 impl SumsContainer {
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        8 * (self.rows.capacity() + self.slots.capacity()) + self.ends.memory()
+        8 * (self.rows.capacity() + self.slots.capacity()) + self.bounds.memory()
     }
 }
 
@@ -365,15 +366,17 @@ impl BatchContainer for SumsContainer {
     type Owned = Sums;
     type ReadItem<'a> = SumsRef<'a>;
 
+    #[inline(always)]
     fn into_owned<'a>(item: SumsRef<'a>) -> Sums {
         Sums { rows: item.rows, dense: item.dense, slots: SmallVec::from_slice(item.slots) }
     }
 
+    #[inline(always)]
     fn push_ref(&mut self, item: SumsRef<'_>) {
         self.rows.push(item.rows);
         self.dense = item.dense;
         self.slots.extend_from_slice(item.slots);
-        self.ends.push(self.slots.len());
+        self.bounds.push(item.slots.len());
     }
 
     fn push_own(&mut self, item: &Sums) {
@@ -381,16 +384,11 @@ impl BatchContainer for SumsContainer {
     }
 
     fn clear(&mut self) {
-        self.rows.clear();
-        self.slots.clear();
-        self.ends.clear();
-        self.ends.push(0);
+        *self = Self::with_capacity(0);
     }
 
     fn with_capacity(size: usize) -> Self {
-        let mut ends = Offsets::with_capacity(size + 1);
-        ends.push(0);
-        SumsContainer { rows: Vec::with_capacity(size), dense: 0, ends, slots: Vec::new() }
+        SumsContainer { rows: Vec::with_capacity(size), dense: 0, bounds: Bounds::default(), slots: Vec::new() }
     }
 
     fn merge_capacity(one: &Self, other: &Self) -> Self {
@@ -399,12 +397,14 @@ impl BatchContainer for SumsContainer {
         merged
     }
 
+    #[inline(always)]
     fn reborrow<'b, 'a: 'b>(item: SumsRef<'a>) -> SumsRef<'b> {
         item
     }
 
+    #[inline(always)]
     fn index(&self, index: usize) -> SumsRef<'_> {
-        SumsRef { rows: self.rows[index], dense: self.dense, slots: &self.slots[self.ends.index(index)..self.ends.index(index + 1)] }
+        SumsRef { rows: self.rows[index], dense: self.dense, slots: &self.slots[self.bounds.range(index)] }
     }
 
     fn len(&self) -> usize {
