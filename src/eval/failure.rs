@@ -8,6 +8,9 @@ use super::display::{readable, readable_value};
 use crate::error::Error;
 use crate::plan::Scalar;
 
+/// How many characters of an expression, a reason or a value a message shows.
+const LONGEST: usize = 300;
+
 /// An error on the way through a step, before it is known which row it is about.
 pub(super) struct Failure<'a> {
     /// What was being evaluated, if it was an expression.
@@ -21,11 +24,11 @@ impl<'a> Failure<'a> {
         Failure { expr: Some(expr), error: error.into() }
     }
 
-    /// `{expression}: {reason} in row ({values})`, for the one row in `row`.
+    /// `{expression}: {reason} in row ({values})`, for the one row in `row`; what is long is cut short.
     pub(super) fn message(&self, row: &RecordBatch) -> String {
-        let reason = reason(&self.error);
+        let reason = clipped(reason(&self.error));
         match self.expr {
-            Some(expr) => format!("{}: {reason} in row {}", readable(expr), row_text(row)),
+            Some(expr) => format!("{}: {reason} in row {}", clipped(readable(expr)), row_text(row)),
             None => format!("{reason} in row {}", row_text(row)),
         }
     }
@@ -70,13 +73,24 @@ fn arrow_reason(error: &ArrowError) -> String {
 
 /// The values of a batch's one row: `(2, NULL)`.
 fn row_text(row: &RecordBatch) -> String {
-    let values: Vec<String> = row.columns().iter().map(|column| readable_value(column, 0)).collect();
+    let values: Vec<String> = row.columns().iter().map(|column| clipped(readable_value(column, 0))).collect();
     format!("({})", values.join(", "))
+}
+
+/// A part of a message, cut short where nobody would read on: a message is kept for as long as its row is there.
+fn clipped(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use arrow::array::StringArray;
 
     use super::*;
 
@@ -85,6 +99,16 @@ mod tests {
         let root = DataFusionError::from(ArrowError::DivideByZero);
         let wrapped = DataFusionError::Context("evaluating".into(), Box::new(DataFusionError::Shared(Arc::new(root))));
         assert_eq!(reason(&wrapped), "Divide by zero");
+    }
+
+    #[test]
+    fn a_message_does_not_grow_with_the_value_that_it_is_about() {
+        let long = "é".repeat(100_000);
+        let row = RecordBatch::try_from_iter([("s", Arc::new(StringArray::from(vec![long.as_str(), "é"])) as _)]).unwrap();
+        let failure = Failure::from(DataFusionError::Execution(format!("'{long}' is no number")));
+        let expected = format!("'{}... in row ({}...)", "é".repeat(LONGEST - 1), "é".repeat(LONGEST));
+        assert_eq!(failure.message(&row.slice(0, 1)), expected);
+        assert!(failure.message(&row.slice(1, 1)).ends_with("in row (é)"));
     }
 
     #[test]
