@@ -3,12 +3,13 @@
 //! A [`TextSource`] moves bytes from an [`Input`] to a decoder. Files are read where they are asked for; a pipe is read by
 //! a thread, because nothing else can wait for it and say after a while that there is nothing yet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
 
 use super::format::{self, Decoder, Encoder, Tail};
 use super::options::Options;
@@ -75,9 +76,8 @@ fn list(path: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(here).map_err(|error| unreadable(here, &error))? {
         let name = entry.map_err(|error| unreadable(here, &error))?.file_name();
         let text = name.to_string_lossy();
-        let hidden = text.starts_with(['.', '_']);
         let path = folder.join(&name);
-        if !hidden && pattern.is_none_or(|pattern| matches(pattern, &text)) && path.is_file() {
+        if !is_hidden(&text) && pattern.is_none_or(|pattern| matches(pattern, &text)) && path.is_file() {
             paths.push(path);
         }
     }
@@ -86,6 +86,40 @@ fn list(path: &Path) -> Result<Vec<PathBuf>> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Whether a sink, in truncating its file, would destroy what a source reads.
+pub(super) fn is_read(sink: &Options, source: &Options) -> Result<bool> {
+    let path = |options: &Options| Ok::<_, Error>(options.spec.base.join(options.require("path")?));
+    let (written, read) = (path(sink)?, path(source)?);
+    let Some(written) = identity(&written) else { return Ok(false) };
+    if identity(&read).is_some_and(|read| read == written) {
+        return Ok(true);
+    }
+    let (Some(folder), Some(name)) = (written.parent(), written.file_name().map(|name| name.to_string_lossy())) else {
+        return Ok(false);
+    };
+    let pattern = read.file_name().map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains('*') && !read.exists());
+    let (read_folder, takes) = match pattern {
+        Some(pattern) => (read.parent().unwrap_or(Path::new("")).to_owned(), matches(&pattern, &name)),
+        None => (read, true),
+    };
+    Ok(takes && !is_hidden(&name) && identity(&read_folder).is_some_and(|read| read == folder))
+}
+
+/// A path by which two names of one file are found to be the same: absolute, without links. The file need not be
+/// there; None where its folder is not.
+fn identity(path: &Path) -> Option<PathBuf> {
+    if let Ok(path) = path.canonicalize() {
+        return Some(path);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(folder.canonicalize().ok()?.join(path.file_name()?))
+}
+
+/// Whether a file is left out where a folder or a pattern is read.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with(['.', '_'])
 }
 
 /// Whether a name is of a pattern in which `*` stands for any text.
@@ -341,10 +375,44 @@ impl Source for TextSource {
     }
 }
 
-/// Writes changes to a file, which is truncated first.
+/// The files that this process is writing. Two writers of one would write over each other's lines.
+static WRITTEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// The right to write a file, until it is dropped.
+struct Claim(Option<PathBuf>);
+
+impl Claim {
+    /// Claims a file that is open. A device or a pipe takes any number of writers.
+    fn new(path: &Path, file: &File) -> Result<Claim> {
+        let unwritable = |error| Error::Io(format!("{} cannot be written: {error}", path.display()));
+        if !file.metadata().map_err(unwritable)?.is_file() {
+            return Ok(Claim(None));
+        }
+        let identity = path.canonicalize().map_err(unwritable)?;
+        if !WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).insert(identity.clone()) {
+            return Err(Error::Io(format!(
+                "{} is being written by another job already: write to another file, or one job of both queries with UNION ALL",
+                path.display()
+            )));
+        }
+        Ok(Claim(Some(identity)))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(identity) = &self.0 {
+            WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
+        }
+    }
+}
+
+/// Writes changes to a file, which is truncated first. A file has one sink at a time.
 pub(super) struct FileSink {
     path: PathBuf,
     file: std::io::BufWriter<File>,
+    /// Given back after the file is flushed and closed: fields are dropped in order.
+    _claim: Claim,
     encoder: Box<dyn Encoder>,
     /// Kept between steps for its memory.
     text: String,
@@ -354,10 +422,15 @@ impl FileSink {
     pub fn create(options: &Options) -> Result<Self> {
         let path = options.spec.base.join(options.require("path")?);
         let mut encoder = format::encoder(options)?;
-        let file = File::create(&path).map_err(|error| Error::Io(format!("{} cannot be written: {error}", path.display())))?;
+        let unwritable = |error| Error::Io(format!("{} cannot be written: {error}", path.display()));
+        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(unwritable)?;
+        let claim = Claim::new(&path, &file)?;
+        if claim.0.is_some() {
+            file.set_len(0).map_err(unwritable)?;
+        }
         let mut text = String::new();
         encoder.begin(&mut text);
-        let mut sink = FileSink { path, file: std::io::BufWriter::with_capacity(CHUNK, file), encoder, text };
+        let mut sink = FileSink { path, file: std::io::BufWriter::with_capacity(CHUNK, file), _claim: claim, encoder, text };
         sink.put()?;
         Ok(sink)
     }

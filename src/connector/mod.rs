@@ -181,6 +181,15 @@ pub fn open_source(spec: &TableSpec) -> Result<Box<dyn Source>> {
     })
 }
 
+/// Whether opening `sink` for writing would destroy what `source` reads, by truncating its file.
+pub fn overwrites(sink: &TableSpec, source: &TableSpec) -> Result<bool> {
+    let (sink, source) = (Options::new(sink)?, Options::new(source)?);
+    match (sink.connector.name, source.connector.name) {
+        ("file", "file") => file::is_read(&sink, &source),
+        _ => Ok(false),
+    }
+}
+
 /// Opens a table for writing: a file is truncated; `out` is where a print sink writes.
 pub fn open_sink(spec: &TableSpec, out: Output) -> Result<Box<dyn Sink>> {
     check(spec)?;

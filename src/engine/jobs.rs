@@ -6,7 +6,7 @@ use datafusion_physical_expr::expressions::cast;
 use super::Outcome;
 use super::catalog::{Job, Member};
 use super::changelog::LogWriter;
-use super::gate::Gate;
+use super::gate::{Gate, Keeper};
 use super::plans;
 use super::session::Session;
 use super::show::sql_type;
@@ -24,19 +24,20 @@ impl Session {
             return self.insert_rows(insert);
         }
         self.check_no_transaction("INSERT INTO a sink")?;
-        let job = self.plan_job(insert)?;
-        self.add_job(job)
+        let planned = self.plan_job(insert)?;
+        self.check_keeps_inputs(std::slice::from_ref(&planned))?;
+        let sink = self.open(&planned)?;
+        Ok(Outcome::Done(self.add_job(planned, sink)))
     }
 
-    /// EXECUTE STATEMENT SET: all of its jobs, or none if one cannot be planned.
+    /// EXECUTE STATEMENT SET: all of its jobs, or none if one cannot be planned or its sink cannot be opened.
     pub fn statement_set(&mut self, inserts: &[Insert]) -> Result<Outcome> {
         self.check_no_transaction("EXECUTE STATEMENT SET")?;
         let jobs = inserts.iter().map(|insert| self.plan_job(insert)).collect::<Result<Vec<_>>>()?;
-        let names = jobs.into_iter().map(|job| match self.add_job(job)? {
-            Outcome::Done(done) => Ok(done),
-            _ => Ok(String::new()),
-        });
-        Ok(Outcome::Done(names.collect::<Result<Vec<_>>>()?.join(", ")))
+        self.check_keeps_inputs(&jobs)?;
+        let sinks = jobs.iter().map(|job| self.open(job)).collect::<Result<Vec<_>>>()?;
+        let names: Vec<String> = jobs.into_iter().zip(sinks).map(|(job, sink)| self.add_job(job, sink)).collect();
+        Ok(Outcome::Done(names.join(", ")))
     }
 
     /// DROP JOB: its sink is flushed and closed.
@@ -83,19 +84,47 @@ impl Session {
         Ok(PlannedJob { sink: insert.table.clone(), plan, reads, text })
     }
 
-    fn add_job(&mut self, planned: PlannedJob) -> Result<Outcome> {
-        let PlannedJob { sink, plan, reads, text } = planned;
-        let table = self.catalog.table(&sink)?.clone();
+    /// An error if a new job's sink would truncate a file that a job or a materialized view, there or new, reads.
+    fn check_keeps_inputs(&self, new: &[PlannedJob]) -> Result<()> {
+        let views = self.catalog.views().filter(|view| view.materialized).map(|view| (format!("view '{}'", view.name), &view.plan));
+        let jobs = self.catalog.jobs().map(|job| (format!("job '{}'", job.name), &job.plan));
+        let readers: Vec<(String, &Plan)> =
+            new.iter().map(|job| (format!("INSERT INTO {}", job.sink), &job.plan)).chain(jobs).chain(views).collect();
+        for job in new {
+            let Some(sink) = self.catalog.table(&job.sink)?.spec() else { continue };
+            for (reader, plan) in &readers {
+                let read = plans::gets([*plan]).into_iter().filter_map(|id| self.catalog.relation(id));
+                for (source, spec) in read.filter_map(|table| Some((&table.name, table.spec()?))) {
+                    if connector::overwrites(sink, spec)? {
+                        return Err(Error::invalid(format!(
+                            "table '{}' would overwrite the file that table '{source}' reads, for {reader}: write to another file",
+                            job.sink
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the sink of a job that is about to be added.
+    fn open(&self, planned: &PlannedJob) -> Result<(Gate, Keeper)> {
+        let table = self.catalog.table(&planned.sink)?;
         let writer: Box<dyn Sink> = match &table.storage {
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
             Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone())?,
-            Storage::Memory => return Err(Error::invalid(format!("table '{sink}' is in memory and takes no jobs"))),
+            Storage::Memory => return Err(Error::invalid(format!("table '{}' is in memory and takes no jobs", table.name))),
         };
+        Ok(Gate::new(&table.name, table.physical().clone(), writer, self.driver.counters.rows_out.clone()))
+    }
+
+    /// Adds a job, and says so.
+    fn add_job(&mut self, planned: PlannedJob, (gate, keeper): (Gate, Keeper)) -> String {
+        let PlannedJob { sink, plan, reads, text } = planned;
         let name = self.catalog.job_name(&sink);
-        let (gate, keeper) = Gate::new(&sink, table.physical().clone(), writer, self.driver.counters.rows_out.clone());
         self.catalog.add_job(Job { name: name.clone(), sink, plan, text, reads, keeper, gate: Some(gate) });
         self.count_jobs();
-        Ok(Outcome::Done(format!("job {name}")))
+        format!("job {name}")
     }
 }
 

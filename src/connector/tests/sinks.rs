@@ -84,3 +84,39 @@ fn a_sink_that_is_none_says_why() {
     let blackhole = spec(&folder, COLUMNS, &["connector=blackhole"]);
     open_sink(&blackhole, nowhere()).unwrap().write(&counts(&blackhole, &[Insert], &[(None, 1)])).unwrap();
 }
+
+#[test]
+fn a_file_has_one_writer_at_a_time_by_whatever_name() {
+    let folder = Folder::with("out", "what was there before");
+    std::fs::create_dir(folder.0.join("sub")).unwrap();
+    let named = |path: &str| spec(&folder, COLUMNS, &["connector=file", "format=csv", path]);
+    let mut first = open_sink(&named("path=out"), nowhere()).unwrap();
+    first.write(&counts(&named("path=out"), &[Insert], &[(Some("a"), 1)])).unwrap();
+    first.flush().unwrap();
+    for path in ["path=out", "path=./out", "path=sub/../out"] {
+        let error = open_sink(&named(path), nowhere()).err().unwrap().to_string();
+        assert!(error.contains("out is being written by another job already"), "{error}");
+    }
+    assert_eq!(folder.read("out"), "a,1\n", "who is refused has not truncated it");
+    drop(first);
+    assert!(open_sink(&named("path=out"), nowhere()).is_ok());
+    assert_eq!(folder.read("out"), "");
+}
+
+#[test]
+fn a_sink_overwrites_what_is_read_from_its_file_its_folder_or_a_pattern_of_its_name() {
+    let folder = Folder::with("in.csv", "a,1\n");
+    let base = folder.0.display();
+    let named = |path: &str| spec(&folder, COLUMNS, &["connector=file", "format=csv", &format!("path={path}")]);
+    let absolute = format!("{base}/in.csv");
+    for source in ["in.csv", "./in.csv", ".", "*.csv", "i*.csv", &absolute] {
+        assert_eq!(overwrites(&named("in.csv"), &named(source)), Ok(true), "{source}");
+    }
+    for source in ["other.csv", "o*.csv", "nosuch/*.csv", "nosuch/in.csv"] {
+        assert_eq!(overwrites(&named("in.csv"), &named(source)), Ok(false), "{source}");
+    }
+    assert_eq!(overwrites(&named("new.csv"), &named("*.csv")), Ok(true), "a file that is not there yet");
+    assert_eq!(overwrites(&named("_new.csv"), &named(".")), Ok(false), "a folder's hidden files are not read");
+    let printed = spec(&folder, COLUMNS, &["connector=print"]);
+    assert_eq!(overwrites(&printed, &named("in.csv")), Ok(false));
+}
