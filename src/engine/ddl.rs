@@ -80,10 +80,10 @@ impl Session {
     }
 
     fn check_replaceable(&self, name: &str) -> Result<()> {
-        let readers = self.catalog.readers(name);
-        match readers.is_empty() {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("view '{name}' cannot be replaced while {} read it", readers.join(", ")))),
+        match self.catalog.readers(name).as_slice() {
+            [] => Ok(()),
+            [reader] => Err(Error::invalid(format!("view '{name}' cannot be replaced while {reader} reads it"))),
+            readers => Err(Error::invalid(format!("view '{name}' cannot be replaced while {} read it", readers.join(", ")))),
         }
     }
 

@@ -21,6 +21,9 @@ use crate::connector::Op;
 use crate::error::{Error, Result};
 use crate::sql::statement::{Delete, Insert, Query, Update};
 
+/// How often a row can be added or taken at once. Counts are sums of such figures in 64 bits, which have to have room.
+const MOST_TIMES: u64 = i32::MAX as u64;
+
 impl Session {
     /// INSERT INTO a table in memory.
     pub fn insert_rows(&mut self, insert: &Insert) -> Result<Outcome> {
@@ -40,6 +43,11 @@ impl Session {
         let table = self.memory_table(name)?;
         if diffs.len() != rows.num_rows() {
             return Err(Error::invalid(format!("table '{name}': {} rows come with {} diffs", rows.num_rows(), diffs.len())));
+        }
+        if let Some(diff) = diffs.iter().find(|diff| diff.unsigned_abs() > MOST_TIMES) {
+            return Err(Error::invalid(format!(
+                "table '{name}': a row is to be added {diff} times, and -{MOST_TIMES} to {MOST_TIMES} is possible"
+            )));
         }
         let columns: Vec<String> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         let targets = table.targets(&columns)?;

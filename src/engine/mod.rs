@@ -174,7 +174,8 @@ impl Engine {
     /// Adds rows to a table in memory, `diffs[i]` times each, as one step (or to the open transaction).
     ///
     /// The batch has the table's columns by name; one that it does not have is NULL, and values are cast to the
-    /// column's type. A negative figure takes rows away. In a table with a primary key a positive one puts the row in
+    /// column's type. A negative figure takes rows away; none is beyond 2147483647.
+    /// In a table with a primary key a positive one puts the row in
     /// the place of its key's row, and a negative one deletes its key's row.
     ///
     /// ```

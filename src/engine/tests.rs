@@ -1,5 +1,7 @@
 //! What a session promises, from SQL in to rows out.
 
+use arrow::array::Int32Array;
+
 use super::*;
 
 fn engine() -> Engine {
@@ -183,4 +185,82 @@ fn rows_that_stand_in_an_insert_are_no_plan_to_explain_and_a_query_is() {
         engine().explain("CREATE TABLE a (n BIGINT); INSERT INTO a VALUES (1), (2); INSERT INTO a SELECT n + 1 FROM a", Format::Text);
     let plans: Vec<String> = explained.unwrap().into_iter().map(|explained| explained.plan).collect();
     assert!(matches!(plans.as_slice(), [plan] if plan.contains("Get a")), "{plans:?}");
+/// Rows of two INT columns, k and v.
+fn pairs(values: &[(i32, i32)]) -> RecordBatch {
+    let column = |of: fn(&(i32, i32)) -> i32| std::sync::Arc::new(values.iter().map(of).collect::<Int32Array>()) as _;
+    RecordBatch::try_from_iter([("k", column(|pair| pair.0)), ("v", column(|pair| pair.1))]).unwrap()
+}
+
+#[test]
+fn a_row_taken_before_it_comes_is_an_error_of_every_view_until_it_has_come() {
+    let views = [
+        ("SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t GROUP BY k", "1 2 11"),
+        ("SELECT MIN(v) AS lo, MAX(v) AS hi FROM t", "5 6"),
+        ("SELECT DISTINCT k FROM t", "1"),
+        ("SELECT DISTINCT t.k, u.v FROM t FULL JOIN u ON t.k = u.k", "1 NULL"),
+        ("SELECT k, v FROM t ORDER BY v LIMIT 1", "1 5"),
+        ("SELECT MAX(w) AS w FROM (SELECT SUM(v) OVER (PARTITION BY k ORDER BY v) AS w FROM t)", "11"),
+        ("SELECT COUNT(*) AS n FROM (SELECT k FROM t EXCEPT ALL SELECT k FROM u)", "2"),
+        ("SELECT COUNT(*) AS n FROM t WHERE k NOT IN (SELECT k FROM u)", "2"),
+        ("SELECT STRING_AGG(CAST(v AS VARCHAR), ',' ORDER BY v) AS x FROM t", "5,6"),
+        ("SELECT COUNT(DISTINCT v) AS n FROM t", "2"),
+    ];
+    for workers in [1, 2] {
+        let engine = Engine::builder().workers(workers).clock(Clock::Manual).build().unwrap();
+        run(&engine, "CREATE TABLE t (k INT, v INT); CREATE TABLE u (k INT, v INT)");
+        for (number, (view, _)) in views.iter().enumerate() {
+            run(&engine, &format!("CREATE MATERIALIZED VIEW m{number} AS {view}"));
+        }
+        engine.insert("t", &pairs(&[(1, 5)]), &[-1]).unwrap();
+        for number in 0..views.len() {
+            let expected = format!("m{number}: t: the row (1, 5) is there -1 times");
+            assert_eq!(error(&engine, &format!("SELECT * FROM m{number}")), expected);
+        }
+        engine.insert("t", &pairs(&[(1, 5), (1, 6)]), &[2, 1]).unwrap();
+        for (number, (view, expected)) in views.iter().enumerate() {
+            assert_eq!(rows(&engine, &format!("SELECT * FROM m{number}")), [*expected], "{view}");
+        }
+    }
+}
+
+#[test]
+fn a_multiplicity_that_sums_could_not_hold_is_refused() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (k INT, v INT)");
+    for diff in [i64::MAX, i64::MIN, 1 << 31] {
+        let error = engine.insert("t", &pairs(&[(1, 1)]), &[diff]).unwrap_err().to_string();
+        assert_eq!(error, format!("table 't': a row is to be added {diff} times, and -2147483647 to 2147483647 is possible"));
+    }
+    engine.insert("t", &pairs(&[(1, 1), (1, 1)]), &[i64::from(i32::MAX), i64::from(-i32::MAX)]).unwrap();
+    assert_eq!(rows(&engine, "SELECT COUNT(*) FROM t"), ["0"]);
+}
+
+#[test]
+fn no_job_of_a_statement_set_is_there_if_one_sink_cannot_be_opened() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); CREATE TABLE log (n INT) WITH ('connector' = 'changelog')");
+    run(&engine, "CREATE TABLE f (n INT) WITH ('connector' = 'file', 'path' = '/nosuch/folder/f', 'format' = 'csv')");
+    let set = "EXECUTE STATEMENT SET BEGIN INSERT INTO log SELECT n FROM t; INSERT INTO f SELECT n FROM t; END";
+    assert!(error(&engine, set).contains("/nosuch/folder/f cannot be written"));
+    assert!(rows(&engine, "SHOW JOBS").is_empty());
+}
+
+#[test]
+fn a_file_that_something_reads_is_not_truncated_by_a_job() {
+    let path = std::env::temp_dir().join(format!("weir-engine-{}-input.csv", std::process::id()));
+    std::fs::write(&path, "1\n2\n").unwrap();
+    let file = format!("(n INT) WITH ('connector' = 'file', 'path' = '{}', 'format' = 'csv')", path.display());
+    let engine = engine();
+    run(&engine, &format!("CREATE TABLE f {file}; CREATE TABLE same {file}; CREATE VIEW v AS SELECT n + 1 AS n FROM f"));
+    let refusal = "would overwrite the file that table 'f' reads, for INSERT INTO";
+    assert!(error(&engine, "INSERT INTO f SELECT n FROM f").contains(refusal));
+    assert!(error(&engine, "INSERT INTO same SELECT n FROM v").contains(refusal));
+    run(&engine, "CREATE MATERIALIZED VIEW m AS SELECT n FROM v");
+    assert!(error(&engine, "INSERT INTO same VALUES (9)").contains("reads, for view 'm'"));
+    assert_eq!(rows(&engine, "SELECT n FROM m ORDER BY n"), ["2", "3"]);
+    // With nothing that reads it, the file is the job's.
+    run(&engine, "DROP VIEW m; INSERT INTO same VALUES (9)");
+    engine.finish().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "9\n");
+    std::fs::remove_file(&path).unwrap();
 }
