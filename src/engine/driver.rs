@@ -190,9 +190,9 @@ impl Driver {
         lock(&self.sources).readers.iter().any(|reader| reader.table.id == relation)
     }
 
-    /// Whether a relation is being read or has been, for any dataflow.
-    pub fn was_read(&self, relation: RelationId) -> bool {
-        lock(&self.sources).known.contains(&relation)
+    /// The relations that are being read or have been, for any dataflow.
+    pub fn were_read(&self) -> Vec<RelationId> {
+        lock(&self.sources).known.iter().copied().collect()
     }
 
     /// How many sources are being read.

@@ -13,7 +13,7 @@ use super::show::sql_type;
 use super::table::{Storage, Table};
 use crate::connector::{self, Sink};
 use crate::error::{Error, Result};
-use crate::plan::{Column, Plan, Scalar};
+use crate::plan::{Column, Plan, RelationId, Scalar};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::statement::Insert;
 
@@ -70,13 +70,6 @@ impl Session {
             Storage::Connector { .. } | Storage::Changelog { .. } => {}
         }
         let (plan, reads) = self.plan_insert(insert)?;
-        let is_read = reads.contains(&table.name) || !self.catalog.readers(&table.name).is_empty() || self.driver.was_read(table.id);
-        if is_read && matches!(&table.storage, Storage::Connector { kind, .. } if kind.source) {
-            return Err(Error::invalid(format!(
-                "table '{}' is read in this session, and a sink writes its file anew: make a table of its own for what is written",
-                table.name
-            )));
-        }
         let text = match insert.columns.as_slice() {
             [] => format!("INSERT INTO {} {}", insert.table, insert.query.ast),
             columns => format!("INSERT INTO {} ({}) {}", insert.table, columns.join(", "), insert.query.ast),
@@ -84,16 +77,19 @@ impl Session {
         Ok(PlannedJob { sink: insert.table.clone(), plan, reads, text })
     }
 
-    /// An error if a new job's sink would truncate a file that a job or a materialized view, there or new, reads.
+    /// An error if a new job's sink would truncate a file that a view or a job, there or new, reads, or that was read in
+    /// this session.
     fn check_keeps_inputs(&self, new: &[PlannedJob]) -> Result<()> {
-        let views = self.catalog.views().filter(|view| view.materialized).map(|view| (format!("view '{}'", view.name), &view.plan));
-        let jobs = self.catalog.jobs().map(|job| (format!("job '{}'", job.name), &job.plan));
-        let readers: Vec<(String, &Plan)> =
-            new.iter().map(|job| (format!("INSERT INTO {}", job.sink), &job.plan)).chain(jobs).chain(views).collect();
+        let gets = |plan: &Plan| plans::gets([plan]);
+        let news = new.iter().map(|job| (format!("INSERT INTO {}", job.sink), gets(&job.plan)));
+        let jobs = self.catalog.jobs().map(|job| (format!("job '{}'", job.name), gets(&job.plan)));
+        let views = self.catalog.views().map(|view| (format!("view '{}'", view.name), gets(&view.plan)));
+        let session = std::iter::once(("a SELECT of this session".to_string(), self.driver.were_read()));
+        let readers: Vec<(String, Vec<RelationId>)> = news.chain(jobs).chain(views).chain(session).collect();
         for job in new {
             let Some(sink) = self.catalog.table(&job.sink)?.spec() else { continue };
-            for (reader, plan) in &readers {
-                let read = plans::gets([*plan]).into_iter().filter_map(|id| self.catalog.relation(id));
+            for (reader, read) in &readers {
+                let read = read.iter().filter_map(|id| self.catalog.relation(*id));
                 for (source, spec) in read.filter_map(|table| Some((&table.name, table.spec()?))) {
                     if connector::overwrites(sink, spec)? {
                         return Err(Error::invalid(format!(

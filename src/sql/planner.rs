@@ -2,6 +2,7 @@
 //! and a chosen, ordered list of its optimizer rules, then [`crate::plan::lower`].
 
 mod context;
+mod equalities;
 mod errors;
 mod lateral;
 mod literals;

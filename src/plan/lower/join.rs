@@ -12,8 +12,8 @@ use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
-use datafusion_expr::utils::split_conjunction;
-use datafusion_expr::{LogicalPlan, Operator};
+use datafusion_expr::utils::{find_valid_equijoin_key_pair, split_conjunction};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion_physical_expr::expressions;
 
 use crate::error::{Error, Result};
@@ -27,6 +27,8 @@ use super::{linear, lower, nodes, outer, scalar};
 pub(super) struct Side {
     pub plan: Plan,
     pub keys: Vec<Item>,
+    /// For each key, whether a NULL of it is equal to a NULL.
+    pub null_safe: Vec<bool>,
     pub name: Option<String>,
 }
 
@@ -36,7 +38,6 @@ pub(super) struct Side {
 pub(super) struct Pair {
     pub left: Side,
     pub right: Side,
-    pub null_safe: bool,
     pub conditions: Vec<Scalar>,
 }
 
@@ -69,8 +70,18 @@ pub(super) fn join(join: &Join, needed: &[bool]) -> Result<Plan> {
 impl Pair {
     fn new(join: &Join) -> Result<Self> {
         let (left, right) = (lower(&join.left)?, lower(&join.right)?);
-        let (mut left_keys, mut right_keys) = (vec![], vec![]);
-        for (l, r) in &join.on {
+        let (mut left_keys, mut right_keys, mut null_safe) = (vec![], vec![], vec![]);
+        let (same, others): (Vec<_>, Vec<_>) = join
+            .filter
+            .iter()
+            .flat_map(split_conjunction)
+            .map(|condition| same_pair(join, condition).ok_or(condition))
+            .partition(Result::is_ok);
+        let equal_nulls = join.null_equality == NullEquality::NullEqualsNull;
+        let on = join.on.iter().map(|(l, r)| (l, r, equal_nulls));
+        let same: Vec<_> = same.into_iter().flatten().collect();
+        for (l, r, nulls) in on.chain(same.iter().map(|(l, r)| (l, r, true))) {
+            null_safe.push(nulls);
             let l = labelled_item(l, join.left.schema(), left.row())?;
             let r = labelled_item(r, join.right.schema(), right.row())?;
             let data_type = common_type(&l.1, &r.1)?;
@@ -79,12 +90,11 @@ impl Pair {
         }
         let both: DFSchema = join.left.schema().join(join.right.schema())?;
         let row = beside(left.row(), right.row());
-        let conditions = join.filter.iter().flat_map(split_conjunction).map(|condition| scalar(condition, &both, &row));
+        let conditions = others.into_iter().filter_map(Result::err).map(|condition| scalar(condition, &both, &row));
         let conditions = conditions.collect::<Result<Vec<_>>>()?;
         Ok(Pair {
-            left: Side { plan: left, keys: left_keys, name: name_in_from(&join.left) },
-            right: Side { plan: right, keys: right_keys, name: name_in_from(&join.right) },
-            null_safe: join.null_equality == NullEquality::NullEqualsNull,
+            left: Side { plan: left, keys: left_keys, null_safe: null_safe.clone(), name: name_in_from(&join.left) },
+            right: Side { plan: right, keys: right_keys, null_safe, name: name_in_from(&join.right) },
             conditions: conditions.into_iter().filter(|condition| !is_true(condition)).collect(),
         })
     }
@@ -101,7 +111,7 @@ impl Pair {
         let moved = |column: usize| if column < left { column + right } else { column - left };
         let read = |column: usize| scalar::read_column(&row, moved(column));
         let conditions = self.conditions.iter().map(|condition| scalar::substitute(condition, read)).collect();
-        Pair { left: self.right, right: self.left, null_safe: self.null_safe, conditions }
+        Pair { left: self.right, right: self.left, conditions }
     }
 
     /// The inner join under all conditions.
@@ -124,13 +134,11 @@ impl Pair {
     pub fn equi(&self, kind: JoinKind, left_needed: &[bool], right_needed: &[bool]) -> Result<Plan> {
         use JoinKind::*;
         let (mut left, mut right) = (self.left.clone(), self.right.clone());
-        if !self.null_safe {
-            match kind {
-                Inner | Semi => (left, right) = (left.without_null_keys()?, right.without_null_keys()?),
-                Left | Anti => right = right.without_null_keys()?,
-                Right => left = left.without_null_keys()?,
-                Full => tell_nulls_apart(&mut left, &mut right)?,
-            }
+        match kind {
+            Inner | Semi => (left, right) = (left.without_null_keys()?, right.without_null_keys()?),
+            Left | Anti => right = right.without_null_keys()?,
+            Right => left = left.without_null_keys()?,
+            Full => tell_nulls_apart(&mut left, &mut right)?,
         }
         let width = left.keys.len();
         let (left_values, left_places) = left.values(left_needed, matches!(kind, Inner | Left), width);
@@ -147,12 +155,9 @@ impl Pair {
 
     /// The left rows that have (or have not) a right row with an equal key.
     pub fn half(&self, kind: JoinKind) -> Result<Plan> {
-        let (mut left, mut right) = (self.left.clone(), self.right.clone());
-        if !self.null_safe {
-            right = right.without_null_keys()?;
-            if kind == JoinKind::Semi {
-                left = left.without_null_keys()?;
-            }
+        let (mut left, right) = (self.left.clone(), self.right.clone().without_null_keys()?);
+        if kind == JoinKind::Semi {
+            left = left.without_null_keys()?;
         }
         let row = left.plan.row().clone();
         let (values, places) = left.values(&vec![true; row.len()], true, left.keys.len());
@@ -166,9 +171,15 @@ impl Pair {
 }
 
 impl Side {
+    /// The keys of which a NULL is equal to nothing, where there may be one.
+    fn nulls_unequal(&self) -> impl Iterator<Item = &Scalar> {
+        let unequal = self.keys.iter().zip(&self.null_safe).filter(|((_, column), null_safe)| column.nullable && !**null_safe);
+        unequal.map(|((key, _), _)| key)
+    }
+
+    /// The rows that can have a match.
     fn without_null_keys(mut self) -> Result<Self> {
-        let nullable = self.keys.iter().filter(|(_, column)| column.nullable);
-        let present = nullable.map(|(key, _)| Ok(expressions::is_not_null(key.clone())?)).collect::<Result<Vec<_>>>()?;
+        let present = self.nulls_unequal().map(|key| Ok(expressions::is_not_null(key.clone())?)).collect::<Result<Vec<_>>>()?;
         if let Some(predicate) = all(present, &self.plan.row().schema())? {
             self.plan = linear::filter(self.plan, predicate);
         }
@@ -193,6 +204,12 @@ impl Side {
         let places = places.collect();
         (values, places)
     }
+}
+
+/// The sides of `l IS NOT DISTINCT FROM r` where one is of the left side and one of the right.
+fn same_pair(join: &Join, condition: &Expr) -> Option<(Expr, Expr)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right }) = condition else { return None };
+    find_valid_equijoin_key_pair(left, right, join.left.schema(), join.right.schema()).ok().flatten()
 }
 
 /// The columns of one row beside those of another.
@@ -221,13 +238,13 @@ fn common_type(left: &Column, right: &Column) -> Result<DataType> {
 
 /// Adds a key column that is 0 where no key is NULL and else another number on each side.
 fn tell_nulls_apart(left: &mut Side, right: &mut Side) -> Result<()> {
-    if left.keys.iter().chain(&right.keys).all(|(_, column)| !column.nullable) {
+    if left.nulls_unequal().chain(right.nulls_unequal()).next().is_none() {
         return Ok(());
     }
     for (side, number) in [(left, 1i8), (right, 2i8)] {
         let schema = side.plan.row().schema();
         let mut absent: Option<Scalar> = None;
-        for (key, _) in side.keys.iter().filter(|(_, column)| column.nullable) {
+        for key in side.nulls_unequal() {
             let null = expressions::is_null(key.clone())?;
             absent = Some(match absent {
                 None => null,
@@ -240,6 +257,7 @@ fn tell_nulls_apart(left: &mut Side, right: &mut Side) -> Result<()> {
             Some(absent) => expressions::case(None, vec![(absent, literal(ScalarValue::Int8(Some(number))))], Some(none))?,
         };
         side.keys.push((scalar, Column::new("null_key", DataType::Int8, false)));
+        side.null_safe.push(true);
     }
     Ok(())
 }

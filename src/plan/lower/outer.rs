@@ -145,8 +145,8 @@ fn split_left(mut pair: Pair) -> Result<(Pair, Option<Plan>)> {
     let schema = pair.left.plan.row().schema();
     let Some(condition) = all(ours, &schema)? else { return Ok((pair, None)) };
     let hopeless = linear::filter(pair.left.plan.clone(), is_not_true(condition.clone(), &schema)?);
-    let Side { plan, keys, name } = pair.left;
-    pair.left = Side { plan: linear::filter(plan, condition), keys, name };
+    let Side { plan, .. } = pair.left.clone();
+    pair.left.plan = linear::filter(plan, condition);
     Ok((pair, Some(hopeless)))
 }
 

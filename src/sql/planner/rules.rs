@@ -25,7 +25,6 @@ use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_join::EliminateJoin;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
-use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::optimize_projections::OptimizeProjections;
 use datafusion_optimizer::optimize_unions::OptimizeUnions;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
@@ -38,6 +37,7 @@ use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, O
 
 use super::Purpose;
 use super::context::options;
+use super::equalities::Equalities;
 use super::errors::planning;
 use super::lateral::LateralColumns;
 use super::literals::ExactLiterals;
@@ -92,7 +92,7 @@ fn optimizer() -> Optimizer {
         Arc::new(ConstantOverflow),
         Arc::new(SimplifyExpressions::new()),
         Arc::new(EliminateJoin::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(Equalities),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateCrossJoin::new()),

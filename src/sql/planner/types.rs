@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
 use datafusion_expr::planner::TypePlanner;
-use sqlparser::ast::{self, ArrayElemTypeDef, ExactNumberInfo, TimezoneInfo};
+use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, ExactNumberInfo, TimezoneInfo};
 
 use crate::error::{Error, Result};
 
@@ -27,9 +27,12 @@ pub(super) fn arrow_type(sql: &ast::DataType) -> Result<DataType> {
         Sql::Float(_) | Sql::Real | Sql::Float4 | Sql::Float32 => DataType::Float32,
         Sql::Double(_) | Sql::DoublePrecision | Sql::Float8 | Sql::Float64 => DataType::Float64,
         Sql::Numeric(info) | Sql::Decimal(info) | Sql::Dec(info) => decimal(sql, info)?,
-        Sql::Char(_) | Sql::Character(_) | Sql::Varchar(_) | Sql::CharVarying(_) | Sql::CharacterVarying(_) | Sql::Nvarchar(_) => {
-            DataType::Utf8
-        }
+        Sql::Char(length)
+        | Sql::Character(length)
+        | Sql::Varchar(length)
+        | Sql::CharVarying(length)
+        | Sql::CharacterVarying(length)
+        | Sql::Nvarchar(length) => string(sql, *length)?,
         Sql::Text | Sql::String(_) | Sql::Clob(_) | Sql::CharacterLargeObject(_) | Sql::CharLargeObject(_) => DataType::Utf8,
         Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) | Sql::Bytes(_) | Sql::Bytea => DataType::Binary,
         Sql::Date | Sql::Date32 => DataType::Date32,
@@ -78,6 +81,17 @@ fn timestamp(sql: &ast::DataType, precision: Option<u64>) -> Result<DataType> {
         Some(_) => return Err(Error::invalid(format!("type {sql}: a precision is from 0 to 9"))),
     };
     Ok(DataType::Timestamp(unit, None))
+}
+
+/// A string, of any length: a length that would cut or refuse some is not honoured, so it is refused.
+fn string(sql: &ast::DataType, length: Option<CharacterLength>) -> Result<DataType> {
+    const LONGEST: u64 = i32::MAX as u64;
+    match length {
+        Some(CharacterLength::IntegerLength { length, .. }) if length < LONGEST => {
+            Err(Error::unsupported(format!("the length of {sql}: strings are of any length here, so write VARCHAR")))
+        }
+        _ => Ok(DataType::Utf8),
+    }
 }
 
 fn decimal(sql: &ast::DataType, info: &ExactNumberInfo) -> Result<DataType> {

@@ -88,6 +88,15 @@ pub const QUERIES: &[Query] = &[
     same("join_natural", "SELECT a, b, c, d, e FROM t NATURAL JOIN u"),
     same("join_inequality", "SELECT t.a, p.id FROM t JOIN p ON t.a < p.x"),
     same("join_self", "SELECT l.a, l.b, r.b AS other FROM t AS l JOIN t AS r ON l.a = r.a AND l.b < r.b"),
+    same(
+        "join_null_safe_beside_equality",
+        "SELECT t1.b, p.x FROM t AS t1 JOIN t AS t2 ON t1.b = t2.b JOIN p ON t2.a IS NOT DISTINCT FROM p.x",
+    ),
+    same(
+        "join_null_safe_and_equality_of_one_pair",
+        "SELECT p1.x FROM p AS p1 FULL JOIN p AS p2 ON p1.y IS NOT DISTINCT FROM p2.y WHERE p1.y = p2.y",
+    ),
+    same("join_full_null_safe_and_equality", "SELECT t.a, t.b, u.a, u.d FROM t FULL JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b = u.d"),
     same("join_null_safe", "SELECT t.a, t.b, u.d FROM t JOIN u ON t.a IS NOT DISTINCT FROM u.a"),
     same("join_left", "SELECT t.a, t.b, u.d, u.e FROM t LEFT JOIN u ON t.a = u.a"),
     same("join_left_residual_on_the_left", "SELECT t.a, t.b, u.d FROM t LEFT JOIN u ON t.a = u.a AND t.b > 2"),
