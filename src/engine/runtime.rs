@@ -284,9 +284,10 @@ impl Log {
         plan.inputs().into_iter().for_each(|input| self.reach(input, into));
     }
 
-    /// The sources that are reached from a plan without meeting an arrangement that is there.
-    fn missing(&self, plan: &Plan, have: &HashSet<Fingerprint>, into: &mut BTreeSet<RelationId>) {
-        if have.contains(&whole_rows(plan).fingerprint()) {
+    /// The sources that are reached from a plan without meeting an arrangement that is there. What was `seen` is not
+    /// walked again: plans share their parts.
+    fn missing(&self, plan: &Plan, have: &HashSet<Fingerprint>, seen: &mut HashSet<Fingerprint>, into: &mut BTreeSet<RelationId>) {
+        if !seen.insert(plan.fingerprint()) || have.contains(&whole_rows(plan).fingerprint()) {
             return;
         }
         match plan.node() {
@@ -297,12 +298,12 @@ impl Log {
                 }
             }
             Node::Constant { .. } => {}
-            Node::Linear { input, .. } | Node::Negate { input } => self.missing(input, have, into),
-            Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, into)),
+            Node::Linear { input, .. } | Node::Negate { input } => self.missing(input, have, seen, into),
+            Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, seen, into)),
             _ => {
                 for arrangement in plan.arrangements() {
                     if !have.contains(&arrangement.fingerprint()) {
-                        self.missing(&arrangement.input, have, into);
+                        self.missing(&arrangement.input, have, seen, into);
                     }
                 }
             }
@@ -533,7 +534,7 @@ impl Runtime {
         let log = self.log();
         let have = log.dataflows.values().flat_map(|dataflow| &dataflow.arrangements).map(|(id, _)| *id).collect();
         let mut missing = BTreeSet::new();
-        log.missing(plan, &have, &mut missing);
+        log.missing(plan, &have, &mut HashSet::new(), &mut missing);
         missing.into_iter().collect()
     }
 

@@ -7,13 +7,15 @@
 //! State lives in [`Arrangement`]s and nowhere else: a stateful node names the arrangements it reads, each an
 //! input collection indexed by its leading `key` columns. A row is `key columns ++ value columns`, and encoded
 //! rows compare as SQL would order them column by column, so a group is a key prefix and MIN, top-N and ORDER BY
-//! read an arrangement in order.
+//! read an arrangement in order. Plans share their parts, so whoever walks one remembers, by fingerprint, where it has
+//! been.
 //!
 //! For `SELECT k, COUNT(*) FROM t WHERE v > 0 GROUP BY k` the tree is
 //!
 //! ```text
 //! Reduce key=[k] count(*)
-//!   arranged by [k], sums in the diff
+//!   arranged by [k], sums in the diff: count(*)
+//!     unbounded because no state_ttl is set
 //!   Linear filter=[v > 0] project=[k]
 //!     Get t
 //! ```
