@@ -6,10 +6,10 @@
 //! equal fingerprints, what two views have in common is computed and kept once.
 //!
 //! ```
-//! use weir::engine::{Clock, Engine};
 //! use weir::text::line;
+//! use weir::{Clock, Engine};
 //!
-//! # fn main() -> weir::error::Result<()> {
+//! # fn main() -> weir::Result<()> {
 //! let engine = Engine::builder().clock(Clock::Manual).build()?;
 //! engine.execute(
 //!     "CREATE TABLE orders (customer VARCHAR, amount INT);
@@ -50,3 +50,6 @@ pub mod plan;
 pub mod row;
 pub mod sql;
 pub mod text;
+
+pub use engine::{Builder, Clock, Engine, Outcome, Stats, Subscription, Update};
+pub use error::{Error, Result};

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
 use crate::row::spine::{RowTrace, SumTrace};
 use crate::row::{ByteRows, Bytes, Codec, Time, Updates, UpdatesBuilder, key_hash};
-use parts::{FirstPart, GeneralPart, SumsPart};
+use parts::{First, Part, Recomputed, SumsOf};
 
 /// An arrangement that a part of a reduction reads.
 #[derive(Clone)]
@@ -95,15 +95,15 @@ pub fn reduce<'s>(
         readers.push(match (&part.kind, kept) {
             (PartKind::Accumulable, Kept::Sums(arranged)) => {
                 let input = builder.new_input(arranged.stream, Pipeline);
-                Box::new(SumsPart::new(&part.input, arranged.trace, as_of, input)?)
+                Box::new(Part::new(arranged.trace, as_of, input, SumsOf::new(&part.input)))
             }
             (PartKind::First, Kept::Rows(arranged)) => {
                 let input = builder.new_input(arranged.stream, Pipeline);
-                Box::new(FirstPart::new(&part.input, arranged.trace, as_of, input)?)
+                Box::new(Part::new(arranged.trace, as_of, input, First::new(&part.input)?))
             }
             (PartKind::General(aggregates), Kept::Rows(arranged)) => {
                 let input = builder.new_input(arranged.stream, Pipeline);
-                Box::new(GeneralPart::new(&part.input, aggregates.clone(), arranged.trace, as_of, input)?)
+                Box::new(Part::new(arranged.trace, as_of, input, Recomputed::new(&part.input, aggregates.clone())?))
             }
             _ => return Err(Error::invalid("a part of a Reduce reads an arrangement of another layout")),
         });

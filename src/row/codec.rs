@@ -119,41 +119,32 @@ pub fn null_row(columns: &[Column]) -> Result<Vec<u8>> {
     Ok(row(&encode_columns(&converter(columns)?, &nulls)?, 0).to_vec())
 }
 
-/// How many bytes the first `count` columns of an encoded row take.
+/// How many bytes the first `count` columns of an encoded row of `columns` take.
 pub fn prefix_len(columns: &[Column], count: usize, row: &[u8]) -> Result<usize> {
     let mut len = 0;
     for column in &columns[..count] {
-        len += column_len(column, &row[len..])?;
+        match column_len(column, &row[len..]) {
+            Some(width) => len += width,
+            None => return prefix_len_by_decoding(columns, count, row),
+        }
     }
     Ok(len)
 }
 
-/// How many bytes the encoded column that `bytes` begin with takes.
-pub fn column_len(column: &Column, bytes: &[u8]) -> Result<usize> {
-    if let Some(width) = fixed_width(&column.data_type) {
-        return Ok(1 + width);
-    }
+/// Nested values delimit themselves too, but only the converter knows how: decode the row, and encode its prefix again.
+fn prefix_len_by_decoding(columns: &[Column], count: usize, row: &[u8]) -> Result<usize> {
+    let rows = converter(columns)?;
+    let values = rows.convert_rows([rows.parser().parse(row)])?;
+    Ok(converter(&columns[..count])?.convert_columns(&values[..count])?.row(0).data().len())
+}
+
+/// How many bytes the encoded column that `bytes` begin with takes; None for a nested one.
+fn column_len(column: &Column, bytes: &[u8]) -> Option<usize> {
     match column.data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            Ok(variable_len(bytes, column.sort.descending))
+            Some(variable_len(bytes, column.sort.descending))
         }
-        _ => {
-            // Nested types delimit themselves too, but only the converter knows how: decode, encode, measure.
-            let converter = converter(std::slice::from_ref(column))?;
-            let mut rest = bytes;
-            let value = loop {
-                // The shortest prefix that decodes to a value whose encoding is that prefix.
-                let parser = converter.parser();
-                let decoded = converter.convert_rows([parser.parse(rest)])?;
-                let encoded = converter.convert_columns(&decoded)?;
-                let len = encoded.row(0).data().len();
-                if len == rest.len() || rest[..len] == *encoded.row(0).data() {
-                    break len;
-                }
-                rest = &rest[..len];
-            };
-            Ok(value)
-        }
+        _ => Some(1 + fixed_width(&column.data_type)?),
     }
 }
 
@@ -203,6 +194,24 @@ mod tests {
         ];
         columns.iter_mut().for_each(|c| c.sort = sort);
         columns
+    }
+
+    #[test]
+    fn the_length_of_a_nested_value_is_found_too() {
+        use arrow::array::ListArray;
+        use arrow::datatypes::{Field, Int32Type};
+        let list = DataType::List(Arc::new(Field::new("item", DataType::Int32, true)));
+        let columns = [Column::new("a", list, true), Column::new("b", DataType::Utf8, true)];
+        let lists = vec![Some(vec![Some(1), None, Some(3)]), None, Some(vec![]), Some(vec![Some(7); 40])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
+        let strings: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None, Some(""), Some("a longer one than eight")]));
+        let rows = converter(&columns).unwrap().convert_columns(&[lists.clone(), strings]).unwrap();
+        let prefixes = converter(&columns[..1]).unwrap().convert_columns(&[lists]).unwrap();
+        for index in 0..4 {
+            let row = rows.row(index).data();
+            assert_eq!(prefix_len(&columns, 1, row).unwrap(), prefixes.row(index).data().len());
+            assert_eq!(prefix_len(&columns, 2, row).unwrap(), row.len());
+        }
     }
 
     fn sample() -> Vec<ArrayRef> {

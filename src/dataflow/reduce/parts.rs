@@ -1,11 +1,15 @@
 //! What a reduction reads from each of its arrangements.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat;
+use arrow::datatypes::{Schema, SchemaRef};
+use differential_dataflow::operators::arrange::TraceAgent;
 use differential_dataflow::trace::cursor::CursorList;
 use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::spine_fueled::SpineBatch;
+use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
 use differential_dataflow::trace::{Cursor, Navigable, Span};
 use timely::communication::Pull;
 use timely::dataflow::channels::Message;
@@ -15,10 +19,10 @@ use super::finish::Values;
 use super::{Changed, PartReader};
 use crate::dataflow::accumulate::{History, slot_layout};
 use crate::dataflow::arrange::{Held, Reading};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
-use crate::row::spine::{RowBatch, RowTrace, SumBatch, SumTrace};
+use crate::row::spine::{RowBatch, SumBatch};
 use crate::row::{ByteRows, Bytes, Codec, Diff, SlotLayout, Sums, Time, null_row};
 
 /// An input of the operator that delivers an arrangement's batches.
@@ -29,7 +33,7 @@ type Contents<B> = Option<(CursorList<<B as Navigable>::Cursor>, Vec<B>)>;
 pub trait Batches<B>: Pull<Message<Time, Vec<Span<Time, B>>>> + 'static {}
 impl<B, P: Pull<Message<Time, Vec<Span<Time, B>>>> + 'static> Batches<B> for P {}
 
-/// The part of every part: its input, its trace and its cursor.
+/// An arrangement as a part reads it: its input, its trace and its cursor.
 struct Source<B: SpineBatch + Navigable + Clone + 'static, P: Batches<B>> {
     reading: Reading<B>,
     input: Input<B, P>,
@@ -86,46 +90,49 @@ where
         cursor.seek_key(storage, key);
         (cursor.get_key(storage) == Some(key)).then_some((cursor, &*storage))
     }
-
-    fn open(&mut self) {
-        self.contents = Some(self.reading.contents());
-    }
-
-    fn close(&mut self, frontier: Option<Time>) {
-        self.contents = None;
-        self.reading.finish(frontier);
-    }
 }
 
-/// The moments at which a group's states are asked for: before the first one, and after each.
-fn bounds(moments: &[Time]) -> impl Iterator<Item = Time> + '_ {
-    std::iter::once(moments[0]).chain(moments.iter().map(|moment| moment + 1))
+/// A part of a reduction: where it reads, and what it makes of a group.
+pub struct Part<B: SpineBatch + Navigable + Clone + 'static, P: Batches<B>, L> {
+    source: Source<B, P>,
+    logic: L,
 }
 
-/// Reads sums out of the difference.
-pub struct SumsPart<P: Batches<SumBatch>> {
-    source: Source<SumBatch, P>,
-    layout: SlotLayout,
-    history: History,
-    states: Vec<Sums>,
+/// A group of an arrangement: a cursor that stands at its key.
+pub struct Group<'a, B: Navigable> {
+    cursor: &'a mut CursorList<B::Cursor>,
+    storage: &'a Vec<B>,
+    as_of: Time,
 }
 
-impl<P: Batches<SumBatch>> SumsPart<P> {
-    pub fn new(arrangement: &Arrangement, trace: SumTrace, as_of: Time, input: Input<SumBatch, P>) -> Result<Self> {
-        let sums = match &arrangement.layout {
-            Layout::Sums(sums) => sums.as_slice(),
-            Layout::Rows => &[],
-        };
-        Ok(SumsPart {
-            source: Source { reading: Reading::new(trace, as_of), input, contents: None },
-            layout: slot_layout(arrangement.input.row(), arrangement.key, sums),
-            history: History::default(),
-            states: Vec::new(),
-        })
+/// What a part makes of a group. States are gathered until [`Logic::values`] takes them.
+pub trait Logic<B: SpineBatch + Navigable + Clone + 'static>: 'static {
+    /// Takes note of what has changed, before any group is asked for.
+    fn begin(&mut self, _reading: &Reading<B>) {}
+    /// Appends the states of a group (None: it has no rows, nor had any); says of each whether the group has rows.
+    fn load(&mut self, group: Option<Group<'_, B>>, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
+    /// The values of all states since they were last taken.
+    fn values(&mut self) -> Result<Values>;
+}
+
+impl<B, P, L> Part<B, P, L>
+where
+    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
+    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
+    P: Batches<B>,
+{
+    pub fn new(trace: TraceAgent<Spine<B>>, as_of: Time, input: Input<B, P>, logic: L) -> Self {
+        Part { source: Source { reading: Reading::new(trace, as_of), input, contents: None }, logic }
     }
 }
 
-impl<P: Batches<SumBatch>> PartReader for SumsPart<P> {
+impl<B, P, L> PartReader for Part<B, P, L>
+where
+    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
+    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
+    P: Batches<B>,
+    L: Logic<B>,
+{
     fn receive(&mut self, held: &mut Held) {
         self.source.receive(held);
     }
@@ -135,14 +142,68 @@ impl<P: Batches<SumBatch>> PartReader for SumsPart<P> {
     }
 
     fn open(&mut self) {
-        self.source.open();
+        self.logic.begin(&self.source.reading);
+        self.source.contents = Some(self.source.reading.contents());
     }
 
     fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>) {
-        self.history.clear();
-        self.history.base = Some(self.layout.zero());
-        let (as_of, history) = (self.source.reading.effective(0), &mut self.history);
-        if let Some((cursor, storage)) = self.source.seek(key) {
+        let as_of = self.source.reading.effective(0);
+        let group = self.source.seek(key).map(|(cursor, storage)| Group { cursor, storage, as_of });
+        self.logic.load(group, key, moments, present);
+    }
+
+    fn values(&mut self) -> Result<Values> {
+        self.logic.values()
+    }
+
+    fn close(&mut self, frontier: Option<Time>) {
+        self.source.contents = None;
+        self.source.reading.finish(frontier);
+    }
+
+    fn is_pending(&self) -> bool {
+        self.source.reading.is_pending()
+    }
+}
+
+impl Group<'_, RowBatch> {
+    /// How often the value under the cursor is there, counting updates before `until`.
+    fn count(&mut self, until: Time) -> Diff {
+        let (mut count, as_of) = (0, self.as_of);
+        self.cursor.map_times(self.storage, |time, diff| count += if as_of.max(*time) < until { *diff } else { 0 });
+        count
+    }
+}
+
+/// The moments at which a group's states are asked for: before the first one, and after each.
+fn bounds(moments: &[Time]) -> impl Iterator<Item = Time> + '_ {
+    std::iter::once(moments[0]).chain(moments.iter().map(|moment| moment + 1))
+}
+
+/// Reads sums out of the difference.
+pub struct SumsOf {
+    layout: SlotLayout,
+    history: History,
+    states: Vec<Sums>,
+}
+
+impl SumsOf {
+    pub fn new(arrangement: &Arrangement) -> Self {
+        let sums = match &arrangement.layout {
+            Layout::Sums(sums) => sums.as_slice(),
+            Layout::Rows => &[],
+        };
+        let layout = slot_layout(arrangement.input.row(), arrangement.key, sums);
+        SumsOf { layout, history: History::default(), states: Vec::new() }
+    }
+}
+
+impl Logic<SumBatch> for SumsOf {
+    fn load(&mut self, group: Option<Group<'_, SumBatch>>, _: &[u8], moments: &[Time], present: &mut Vec<bool>) {
+        let history = &mut self.history;
+        history.clear();
+        history.base = Some(self.layout.zero());
+        if let Some(Group { cursor, storage, as_of }) = group {
             cursor.map_times(storage, |time, sums| history.add(as_of.max(*time), moments[0], sums));
         }
         for bound in bounds(moments) {
@@ -155,14 +216,6 @@ impl<P: Batches<SumBatch>> PartReader for SumsPart<P> {
     fn values(&mut self) -> Result<Values> {
         Ok(Values::Sums(self.layout.clone(), std::mem::take(&mut self.states)))
     }
-
-    fn close(&mut self, frontier: Option<Time>) {
-        self.source.close(frontier);
-    }
-
-    fn is_pending(&self) -> bool {
-        self.source.reading.is_pending()
-    }
 }
 
 /// Reads the first row of a group in order.
@@ -170,8 +223,7 @@ impl<P: Batches<SumBatch>> PartReader for SumsPart<P> {
 /// Rows that are no longer there stay in the trace until it is merged, and a group that is emptied from its front (the
 /// minimum of a queue) would make the way to its first row longer and longer. So where the way was long, it is
 /// remembered how far nothing is; a row that comes before that takes the note away.
-pub struct FirstPart<P: Batches<RowBatch>> {
-    source: Source<RowBatch, P>,
+pub struct First {
     codec: Codec,
     /// A group's first value bytes before which nothing is.
     nothing_before: HashMap<Vec<u8>, Vec<u8>>,
@@ -179,47 +231,34 @@ pub struct FirstPart<P: Batches<RowBatch>> {
     states: ByteRows,
 }
 
-impl<P: Batches<RowBatch>> FirstPart<P> {
+impl First {
     /// Steps over absent rows that are worth remembering.
     const LONG: usize = 16;
 
-    pub fn new(arrangement: &Arrangement, trace: RowTrace, as_of: Time, input: Input<RowBatch, P>) -> Result<Self> {
+    pub fn new(arrangement: &Arrangement) -> Result<Self> {
         let row = arrangement.input.row();
-        Ok(FirstPart {
-            source: Source { reading: Reading::new(trace, as_of), input, contents: None },
-            codec: Codec::new(row, arrangement.key)?,
-            nothing_before: HashMap::new(),
-            absent: null_row(&row.columns[arrangement.key..])?,
-            states: ByteRows::default(),
-        })
+        let absent = null_row(&row.columns[arrangement.key..])?;
+        Ok(First { codec: Codec::new(row, arrangement.key)?, nothing_before: HashMap::new(), absent, states: ByteRows::default() })
     }
 }
 
-impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
-    fn receive(&mut self, held: &mut Held) {
-        self.source.receive(held);
-    }
-
-    fn changed(&self, frontier: Option<Time>, into: &mut Changed) {
-        self.source.changed(frontier, into);
-    }
-
-    fn open(&mut self) {
-        let (mut changes, storage) = self.source.reading.changes();
-        if !self.nothing_before.is_empty() {
-            while let Some(key) = changes.get_key(&storage) {
-                if self.nothing_before.get(key.0).is_some_and(|bound| changes.get_val(&storage).is_some_and(|value| value < Bytes(bound))) {
-                    self.nothing_before.remove(key.0);
-                }
-                changes.step_key(&storage);
-            }
+impl Logic<RowBatch> for First {
+    fn begin(&mut self, reading: &Reading<RowBatch>) {
+        if self.nothing_before.is_empty() {
+            return;
         }
-        self.source.open();
+        let (mut changes, storage) = reading.changes();
+        while let Some(key) = changes.get_key(&storage) {
+            let comes_before = |bound: &Vec<u8>| changes.get_val(&storage).is_some_and(|value| value < Bytes(bound));
+            if self.nothing_before.get(key.0).is_some_and(comes_before) {
+                self.nothing_before.remove(key.0);
+            }
+            changes.step_key(&storage);
+        }
     }
 
-    fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>) {
-        let as_of = self.source.reading.effective(0);
-        let Some((cursor, storage)) = self.source.seek(key) else {
+    fn load(&mut self, group: Option<Group<'_, RowBatch>>, key: &[u8], moments: &[Time], present: &mut Vec<bool>) {
+        let Some(mut group) = group else {
             for _ in bounds(moments) {
                 present.push(false);
                 self.states.push(&self.absent);
@@ -227,29 +266,24 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
             return;
         };
         for bound in bounds(moments) {
-            cursor.rewind_vals(storage);
+            group.cursor.rewind_vals(group.storage);
             if let Some(start) = self.nothing_before.get(key) {
-                cursor.seek_val(storage, Bytes(start));
+                group.cursor.seek_val(group.storage, Bytes(start));
             }
             let mut steps = 0;
             let first = loop {
-                let Some(value) = cursor.get_val(storage) else { break None };
-                let mut count: Diff = 0;
-                cursor.map_times(storage, |time, diff| {
-                    if as_of.max(*time) < bound {
-                        count += diff;
-                    }
-                });
-                if count > 0 {
+                let Some(value) = group.cursor.get_val(group.storage) else { break None };
+                if group.count(bound) > 0 {
                     break Some(value);
                 }
                 steps += 1;
-                cursor.step_val(storage);
+                group.cursor.step_val(group.storage);
             };
             present.push(first.is_some());
             self.states.push(first.map_or(self.absent.as_slice(), |first| first.0));
             // Only the latest state says what is nowhere: earlier ones may miss rows that come after them.
-            if let (true, Some(first)) = (steps > Self::LONG && Some(&(bound - 1)) == moments.last(), first) {
+            let is_latest = Some(&(bound - 1)) == moments.last();
+            if let (true, Some(first)) = (is_latest && steps > Self::LONG, first) {
                 self.nothing_before.insert(key.to_vec(), first.to_vec());
             }
         }
@@ -262,76 +296,46 @@ impl<P: Batches<RowBatch>> PartReader for FirstPart<P> {
         let states = std::mem::take(&mut self.states);
         Ok(Values::Columns(self.codec.decode_values((0..states.len()).map(|state| states.get(state)))?))
     }
-
-    fn close(&mut self, frontier: Option<Time>) {
-        self.source.close(frontier);
-    }
-
-    fn is_pending(&self) -> bool {
-        self.source.reading.is_pending()
-    }
 }
 
 /// Recomputes aggregates over all rows of the group.
-pub struct GeneralPart<P: Batches<RowBatch>> {
-    source: Source<RowBatch, P>,
+pub struct Recomputed {
     codec: Codec,
-    key: usize,
+    /// The value columns.
+    schema: SchemaRef,
     aggregates: Vec<GeneralAggregate>,
     states: Vec<Vec<ArrayRef>>,
-    failed: Option<crate::error::Error>,
+    failed: Option<Error>,
 }
 
-impl<P: Batches<RowBatch>> GeneralPart<P> {
-    pub fn new(
-        arrangement: &Arrangement,
-        aggregates: Vec<GeneralAggregate>,
-        trace: RowTrace,
-        as_of: Time,
-        input: Input<RowBatch, P>,
-    ) -> Result<Self> {
-        Ok(GeneralPart {
-            source: Source { reading: Reading::new(trace, as_of), input, contents: None },
-            codec: Codec::new(arrangement.input.row(), arrangement.key)?,
-            key: arrangement.key,
-            aggregates,
-            states: Vec::new(),
-            failed: None,
-        })
+impl Recomputed {
+    pub fn new(arrangement: &Arrangement, aggregates: Vec<GeneralAggregate>) -> Result<Self> {
+        let codec = Codec::new(arrangement.input.row(), arrangement.key)?;
+        let schema = Arc::new(Schema::new(codec.schema().fields()[arrangement.key..].to_vec()));
+        Ok(Recomputed { codec, schema, aggregates, states: Vec::new(), failed: None })
+    }
+
+    fn aggregate(&self, rows: &ByteRows, counts: &[Diff]) -> Result<Vec<ArrayRef>> {
+        let columns = self.codec.decode_values((0..rows.len()).map(|row| rows.get(row)))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        eval::aggregate(&self.aggregates, &batch, counts)
     }
 }
 
-impl<P: Batches<RowBatch>> PartReader for GeneralPart<P> {
-    fn receive(&mut self, held: &mut Held) {
-        self.source.receive(held);
-    }
-
-    fn changed(&self, frontier: Option<Time>, into: &mut Changed) {
-        self.source.changed(frontier, into);
-    }
-
-    fn open(&mut self) {
-        self.source.open();
-    }
-
-    fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>) {
-        let as_of = self.source.reading.effective(0);
+impl Logic<RowBatch> for Recomputed {
+    fn load(&mut self, mut group: Option<Group<'_, RowBatch>>, _: &[u8], moments: &[Time], present: &mut Vec<bool>) {
         for bound in bounds(moments) {
             let (mut rows, mut counts) = (ByteRows::default(), Vec::new());
-            if let Some((cursor, storage)) = self.source.seek(key) {
-                cursor.rewind_vals(storage);
-                while let Some(value) = cursor.get_val(storage) {
-                    let mut count: Diff = 0;
-                    cursor.map_times(storage, |time, diff| {
-                        if as_of.max(*time) < bound {
-                            count += diff;
-                        }
-                    });
+            if let Some(group) = &mut group {
+                group.cursor.rewind_vals(group.storage);
+                while let Some(value) = group.cursor.get_val(group.storage) {
+                    let count = group.count(bound);
                     if count > 0 {
                         rows.push(value.0);
                         counts.push(count);
                     }
-                    cursor.step_val(storage);
+                    group.cursor.step_val(group.storage);
                 }
             }
             present.push(!counts.is_empty());
@@ -348,28 +352,9 @@ impl<P: Batches<RowBatch>> PartReader for GeneralPart<P> {
             return Err(error);
         }
         let column = |index: usize| {
-            let values: Vec<&dyn arrow::array::Array> = states.iter().map(|state| state[index].as_ref()).collect();
-            Ok(arrow::compute::concat(&values)?)
+            let values: Vec<&dyn Array> = states.iter().map(|state| state[index].as_ref()).collect();
+            Ok(concat(&values)?)
         };
         Ok(Values::Columns((0..self.aggregates.len()).map(column).collect::<Result<_>>()?))
-    }
-
-    fn close(&mut self, frontier: Option<Time>) {
-        self.source.close(frontier);
-    }
-
-    fn is_pending(&self) -> bool {
-        self.source.reading.is_pending()
-    }
-}
-
-impl<P: Batches<RowBatch>> GeneralPart<P> {
-    fn aggregate(&self, rows: &ByteRows, counts: &[Diff]) -> Result<Vec<ArrayRef>> {
-        let columns = self.codec.decode_values((0..rows.len()).map(|row| rows.get(row)))?;
-        let fields: Vec<_> = self.codec.schema().fields()[self.key..].to_vec();
-        let schema = std::sync::Arc::new(arrow::datatypes::Schema::new(fields));
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let batch = arrow::array::RecordBatch::try_new_with_options(schema, columns, &options)?;
-        eval::aggregate(&self.aggregates, &batch, counts)
     }
 }
