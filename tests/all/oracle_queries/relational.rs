@@ -96,7 +96,10 @@ pub const QUERIES: &[Query] = &[
         "join_null_safe_and_equality_of_one_pair",
         "SELECT p1.x FROM p AS p1 FULL JOIN p AS p2 ON p1.y IS NOT DISTINCT FROM p2.y WHERE p1.y = p2.y",
     ),
-    same("join_full_null_safe_and_equality", "SELECT t.a, t.b, u.a AS other, u.d FROM t FULL JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b = u.d"),
+    same(
+        "join_full_null_safe_and_equality",
+        "SELECT t.a, t.b, u.a AS other, u.d FROM t FULL JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b = u.d",
+    ),
     same("join_null_safe", "SELECT t.a, t.b, u.d FROM t JOIN u ON t.a IS NOT DISTINCT FROM u.a"),
     same("join_left", "SELECT t.a, t.b, u.d, u.e FROM t LEFT JOIN u ON t.a = u.a"),
     same("join_left_residual_on_the_left", "SELECT t.a, t.b, u.d FROM t LEFT JOIN u ON t.a = u.a AND t.b > 2"),
