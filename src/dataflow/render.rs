@@ -1,6 +1,6 @@
 //! Plans to operators.
 //!
-//! [`Renderer::collection`] and [`Renderer::arrangement`] walk a plan from its root. Whatever has the fingerprint of
+//! [`Renderer::collection`] and `Renderer::arrangement` walk a plan from its root. Whatever has the fingerprint of
 //! something that is there already (in this dataflow, or as a trace that another dataflow keeps) is taken from there,
 //! and what is below it is not rendered at all.
 

@@ -54,7 +54,7 @@ pub enum Statement {
     AdvanceTo(i64),
     /// ADVANCE BY '...': milliseconds.
     AdvanceBy(i64),
-    /// SUBSCRIBE [TO] view, or SUBSCRIBE (query).
+    /// `SUBSCRIBE [TO] view`, or SUBSCRIBE (query).
     Subscribe(Query),
 }
 
