@@ -22,6 +22,7 @@ use super::script::{Failure, Said, Script, execute};
 use super::stdout::{self, Stdout};
 use super::stop::Stop;
 use super::streams::{Streams, follow};
+use crate::connector::claim_stdin;
 use crate::engine::{Engine, Outcome};
 use crate::error::{Error, Result};
 use crate::sql::statement::Parsed;
@@ -47,6 +48,8 @@ pub fn shell(args: ShellArgs, stop: &Stop) -> Result<Exit> {
     let out = Stdout::new(stop);
     let engine = Engine::builder().workers(args.workers.count()).output(Box::new(out.clone())).build()?;
     let interactive = std::io::stdin().is_terminal();
+    // What comes in are statements: a table that asked for the rest of it would wait for us as we for it.
+    claim_stdin();
     let results = Results::new(out.clone(), Format::or_default(args.format, stdout::is_terminal()));
     let streams = Streams::default();
     let mut shell =

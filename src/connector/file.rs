@@ -48,11 +48,16 @@ pub(super) fn open_files(options: &Options) -> Result<TextSource> {
     Ok(TextSource::new(Box::new(input), format::decoder(options)?))
 }
 
+/// Takes standard input for the caller, who is the only one to read it; false if somebody has it already.
+pub fn claim_stdin() -> bool {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    !TAKEN.swap(true, Ordering::SeqCst)
+}
+
 /// Opens standard input for reading, which can be done once.
 pub(super) fn open_stdin(options: &Options) -> Result<TextSource> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
     let decoder = format::decoder(options)?;
-    if TAKEN.swap(true, Ordering::SeqCst) {
+    if !claim_stdin() {
         return Err(Error::Io(format!("table '{}': standard input is being read already, and can be read once", options.spec.name)));
     }
     Ok(TextSource::new(Box::new(Pipe::new("stdin", std::io::stdin())?), decoder))

@@ -24,6 +24,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::error::{Error, Result};
+pub use file::claim_stdin;
 use options::Options;
 pub use options::{CONNECTORS, Connector, FORMATS, Format, OptionInfo, reference};
 

@@ -76,6 +76,11 @@ impl Timeline {
         lock(&self.state).tick = tick;
     }
 
+    /// Whether anything has flowed, after which the clock is what it is.
+    pub fn has_flowed(&self) -> bool {
+        lock(&self.state).flowed
+    }
+
     /// Changes what time follows; an error once anything has flowed.
     pub fn set_clock(&self, clock: Clock) -> Result<()> {
         check_clock(clock)?;

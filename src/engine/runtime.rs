@@ -269,10 +269,11 @@ impl Log {
     }
 
     /// All arrangements that a plan may depend on, by any of the ways in which the renderer looks for one.
-    fn reach(&self, plan: &Plan, into: &mut BTreeSet<Fingerprint>) {
-        if !into.insert(whole_rows(plan).fingerprint()) {
+    fn reach(&self, plan: &Plan, seen: &mut HashSet<Fingerprint>, into: &mut BTreeSet<Fingerprint>) {
+        if !seen.insert(plan.fingerprint()) {
             return;
         }
+        into.insert(whole_rows(plan).fingerprint());
         if let Node::Get { id, .. } = plan.node() {
             into.extend(self.tables.get(id).map(|table| table.arrangement));
             into.extend(self.dataflows.values().filter_map(|dataflow| dataflow.kept.get(id).copied()));
@@ -281,7 +282,7 @@ impl Log {
             let id = arrangement.fingerprint();
             into.extend([id, id.derived("key counts"), id.derived("keys")]);
         }
-        plan.inputs().into_iter().for_each(|input| self.reach(input, into));
+        plan.inputs().into_iter().for_each(|input| self.reach(input, seen, into));
     }
 
     /// The sources that are reached from a plan without meeting an arrangement that is there. What was `seen` is not
@@ -397,7 +398,7 @@ impl Runtime {
         let (exports, outlets): (Vec<_>, Vec<_>) = exports.into_iter().map(Export::split).unzip();
         let reached = exports.iter().map(|(name, plan, _)| {
             let mut reached = BTreeSet::new();
-            log.reach(plan, &mut reached);
+            log.reach(plan, &mut HashSet::new(), &mut reached);
             (name.clone(), reached)
         });
         let reached: Vec<_> = reached.collect();

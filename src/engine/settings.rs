@@ -51,8 +51,10 @@ impl Session {
             Some(name) => vec![known(name)?],
             None => SETTINGS.to_vec(),
         };
-        for name in &names {
-            match *name {
+        for setting in &names {
+            match *setting {
+                // What cannot be changed any more stays as it is when everything is reset.
+                "clock" if name.is_none() && self.driver.timeline().has_flowed() => {}
                 "clock" => self.driver.timeline().set_clock(self.default_clock)?,
                 "tick" => self.driver.timeline().set_tick(DEFAULT_TICK),
                 _ => {}

@@ -14,15 +14,18 @@ use crate::row::{SlotLayout, Sums};
 pub enum Values {
     /// Sums, which a [`Finish`] turns into values.
     Sums(SlotLayout, Vec<Sums>),
-    /// Values that are finished.
-    Columns(Vec<ArrayRef>),
+    /// Values that are finished, and the states of which they could not be given, each with the reason.
+    Columns(Vec<ArrayRef>, Vec<(usize, String)>),
 }
 
 impl Values {
     /// One value a state. A state whose value cannot be given (a sum out of its type's range) is noted in `failed`.
     pub fn finish(&self, finish: &Finish, field: &Field, states: usize, failed: &mut [Option<String>]) -> Result<ArrayRef> {
         match (self, finish) {
-            (Values::Columns(columns), Finish::Value(value)) => Ok(cast(&columns[*value], field.data_type())?),
+            (Values::Columns(columns, absent), Finish::Value(value)) => {
+                absent.iter().for_each(|(state, reason)| failed[*state] = Some(reason.clone()));
+                Ok(cast(&columns[*value], field.data_type())?)
+            }
             (Values::Sums(layout, sums), finish) => {
                 debug_assert_eq!(sums.len(), states);
                 SumFinisher { layout, sums, field }.finish(finish, failed)

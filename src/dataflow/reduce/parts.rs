@@ -19,7 +19,7 @@ use super::finish::Values;
 use super::{Changed, PartReader};
 use crate::dataflow::accumulate::{History, slot_layout};
 use crate::dataflow::arrange::{Held, Reading};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
 use crate::row::spine::{RowBatch, SumBatch};
@@ -294,7 +294,7 @@ impl Logic<RowBatch> for First {
 
     fn values(&mut self) -> Result<Values> {
         let states = std::mem::take(&mut self.states);
-        Ok(Values::Columns(self.codec.decode_values((0..states.len()).map(|state| states.get(state)))?))
+        Ok(Values::Columns(self.codec.decode_values((0..states.len()).map(|state| states.get(state)))?, vec![]))
     }
 }
 
@@ -305,14 +305,18 @@ pub struct Recomputed {
     schema: SchemaRef,
     aggregates: Vec<GeneralAggregate>,
     states: Vec<Vec<ArrayRef>>,
-    failed: Option<Error>,
+    /// The states of which an aggregate failed, and why: those and no others.
+    failed: Vec<(usize, String)>,
+    /// The aggregates of nothing, which stand where one failed.
+    nothing: Vec<ArrayRef>,
 }
 
 impl Recomputed {
     pub fn new(arrangement: &Arrangement, aggregates: Vec<GeneralAggregate>) -> Result<Self> {
         let codec = Codec::new(arrangement.input.row(), arrangement.key)?;
         let schema = Arc::new(Schema::new(codec.schema().fields()[arrangement.key..].to_vec()));
-        Ok(Recomputed { codec, schema, aggregates, states: Vec::new(), failed: None })
+        let nothing = eval::aggregate(&aggregates, &RecordBatch::new_empty(Arc::clone(&schema)), &[])?;
+        Ok(Recomputed { codec, schema, aggregates, states: Vec::new(), failed: Vec::new(), nothing })
     }
 
     fn aggregate(&self, rows: &ByteRows, counts: &[Diff]) -> Result<Vec<ArrayRef>> {
@@ -339,22 +343,21 @@ impl Logic<RowBatch> for Recomputed {
                 }
             }
             present.push(!counts.is_empty());
-            match self.aggregate(&rows, &counts) {
-                Ok(values) => self.states.push(values),
-                Err(error) => self.failed = Some(error),
-            }
+            let values = self.aggregate(&rows, &counts).unwrap_or_else(|error| {
+                self.failed.push((self.states.len(), error.to_string()));
+                self.nothing.clone()
+            });
+            self.states.push(values);
         }
     }
 
     fn values(&mut self) -> Result<Values> {
         let states = std::mem::take(&mut self.states);
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
         let column = |index: usize| {
             let values: Vec<&dyn Array> = states.iter().map(|state| state[index].as_ref()).collect();
             Ok(concat(&values)?)
         };
-        Ok(Values::Columns((0..self.aggregates.len()).map(column).collect::<Result<_>>()?))
+        let columns = (0..self.aggregates.len()).map(column).collect::<Result<_>>()?;
+        Ok(Values::Columns(columns, std::mem::take(&mut self.failed)))
     }
 }

@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
-    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins,
-    Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Join, JoinConstraint, JoinOperator, LimitClause, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{Error, Result};
@@ -74,6 +74,13 @@ impl VisitorMut for Prepare {
             return ControlFlow::Continue(());
         }
         let (left, right, negated) = match expr {
+            Expr::Function(function) => {
+                with_separator(function);
+                return ControlFlow::Continue(());
+            }
+            Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_)) => {
+                return refuse(&[(true, "(a, b) IN (SELECT ...): say EXISTS (SELECT ... WHERE ...)")]);
+            }
             Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
             _ => return ControlFlow::Continue(()),
@@ -220,8 +227,19 @@ fn column_name(expr: &Expr) -> String {
     }
 }
 
+/// LISTAGG of one argument joins with a comma.
+fn with_separator(function: &mut Function) {
+    if let FunctionArguments::List(list) = &mut function.args
+        && function.name.to_string().eq_ignore_ascii_case("listagg")
+        && list.args.len() == 1
+    {
+        let comma = Expr::Value(Value::SingleQuotedString(",".into()).into());
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(comma)));
+    }
+}
+
 /// A name as the planner has it: without quotes in lower case.
-fn folded(name: &Ident) -> String {
+pub(super) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 

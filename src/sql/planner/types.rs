@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit
 use datafusion_expr::planner::TypePlanner;
 use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, ExactNumberInfo, TimezoneInfo};
 
+use super::prepare::folded;
 use crate::error::{Error, Result};
 
 /// The Arrow type of an SQL type.
@@ -50,7 +51,7 @@ pub(super) fn arrow_type(sql: &ast::DataType) -> Result<DataType> {
         ) => DataType::List(Arc::new(Field::new_list_field(arrow_type(element)?, true))),
         Sql::Struct(fields, _) => {
             let fields = fields.iter().enumerate().map(|(index, field)| {
-                let name = field.field_name.as_ref().map_or_else(|| format!("c{index}"), |name| name.value.clone());
+                let name = field.field_name.as_ref().map_or_else(|| format!("c{index}"), folded);
                 Ok(Field::new(name, arrow_type(&field.field_type)?, true))
             });
             DataType::Struct(fields.collect::<Result<Fields>>()?)
