@@ -1,40 +1,19 @@
-//! Operators over one arrangement that are a function of each group's rows: TopK, Window, Threshold.
+//! Operators over one arrangement that are a function of each group's rows: TopK and Window.
 //!
-//! [`per_group`] is the driver: it finds the keys that a batch changes and the times at which it does, and asks a
-//! [`GroupLogic`] for what the group's output was before and what it is after each of them. What went and what came is
-//! the operator's output. No output trace is kept: with totally ordered times the old answer can be read from the
-//! same arrangement as the new one.
+//! [`per_group`] asks a [`GroupLogic`] for what the output of each group that changes was before it does and is after each
+//! moment at which it does. What went and what came is the operator's output. No output trace is kept: with totally
+//! ordered times the old answer can be read from the same arrangement as the new one.
 
 use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::trace::Cursor;
-use differential_dataflow::trace::cursor::CursorList;
 use timely::dataflow::Stream;
-use timely::dataflow::channels::pact::Pipeline;
-use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
-use super::arrange::{Held, Output, Reading};
+use super::sweep::{self, Change, Visit, per_key};
 use crate::row::spine::{RowBatch, RowTrace};
-use crate::row::{ByteRows, Diff, Time, UpdatesBuilder};
+use crate::row::{ByteRows, Diff, Time, Updates, UpdatesBuilder};
 
-/// A cursor over an arrangement of rows, at one of its keys.
-pub struct Group<'a> {
-    pub cursor: &'a mut CursorList<<RowBatch as differential_dataflow::trace::Navigable>::Cursor>,
-    pub storage: &'a Vec<RowBatch>,
-    pub as_of: Time,
-}
-
-impl Group<'_> {
-    /// How often the value under the cursor is there, counting updates before `until`.
-    pub fn count(&mut self, until: Time) -> Diff {
-        let (mut count, as_of) = (0, self.as_of);
-        self.cursor.map_times(self.storage, |time, diff| {
-            if as_of.max(*time) < until {
-                count += diff;
-            }
-        });
-        count
-    }
-}
+/// A group of rows.
+pub type Group<'a> = sweep::Group<'a, RowBatch>;
 
 /// The output of one group at one moment: values (the key is the group's) and how often each is there, or an error.
 #[derive(Default)]
@@ -63,67 +42,28 @@ pub fn per_group<'s, L: GroupLogic>(
     arranged: Arranged<'s, RowTrace>,
     name: &str,
     as_of: Time,
-    mut logic: L,
-) -> (Stream<'s, Time, crate::row::Updates>, Stream<'s, Time, crate::row::Updates>) {
-    let mut builder = OperatorBuilder::new(name.to_owned(), arranged.stream.scope());
-    let mut input = builder.new_input(arranged.stream, Pipeline);
-    let (output, rows) = builder.new_output();
-    let (error_output, errors) = builder.new_output();
-    let mut reading = Reading::new(arranged.trace, as_of);
-    builder.build(move |_| {
-        let (mut output, mut error_output) = (Output::from(output), Output::from(error_output));
-        let mut held = Held::new(2);
-        move |_| {
-            input.for_each(|capability, spans| {
-                held.hold(&capability);
-                reading.receive(spans);
-            });
-            if reading.is_ready() {
-                let (mut rows, mut errors) = (UpdatesBuilder::default(), UpdatesBuilder::default());
-                work(&mut reading, &mut logic, &mut rows, &mut errors);
-                held.send(0, rows, &mut output);
-                held.send(1, errors, &mut error_output);
-            }
-            let received = reading.received();
-            if !reading.finish(received) {
-                held.downgrade(None);
-            }
-        }
-    });
+    logic: L,
+) -> (Stream<'s, Time, Updates>, Stream<'s, Time, Updates>) {
+    let [rows, errors] = per_key(arranged, name, as_of, Differences(logic));
     (rows, errors)
 }
 
-fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-    let (as_of, initial) = (reading.effective(0), reading.is_initial());
-    let (mut changes, change_storage) = reading.changes();
-    let (mut cursor, storage) = reading.contents();
-    let mut times: Vec<Time> = Vec::new();
-    while let Some(key) = changes.get_key(&change_storage) {
-        times.clear();
-        if initial {
-            times.push(as_of);
+struct Differences<L>(L);
+
+impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
+    fn visit(&mut self, mut change: Change<'_, RowBatch>, [rows, errors]: &mut [UpdatesBuilder; 2]) {
+        let (key, moments) = (change.key, change.moments);
+        let Some(mut group) = change.group() else { return };
+        let mut answer_until = |until| {
+            group.cursor.rewind_vals(group.storage);
+            self.0.answer(key, &mut group, until)
+        };
+        let mut before = answer_until(moments[0]);
+        for moment in moments {
+            let after = answer_until(moment + 1);
+            emit_difference(key, &before, &after, *moment, rows, errors);
+            before = after;
         }
-        while !initial && changes.val_valid(&change_storage) {
-            changes.map_times(&change_storage, |time, _| times.push(as_of.max(*time)));
-            changes.step_val(&change_storage);
-        }
-        times.sort_unstable();
-        times.dedup();
-        // A key whose updates have cancelled in the trace is not there: its group is empty, before and after.
-        cursor.seek_key(&storage, key);
-        if cursor.get_key(&storage) == Some(key) {
-            let mut answer_until = |until| {
-                cursor.rewind_vals(&storage);
-                logic.answer(key.0, &mut Group { cursor: &mut cursor, storage: &storage, as_of }, until)
-            };
-            let mut before = answer_until(times[0]);
-            for time in &times {
-                let after = answer_until(time + 1);
-                emit_difference(key.0, &before, &after, *time, rows, errors);
-                before = after;
-            }
-        }
-        changes.step_key(&change_storage);
     }
 }
 
