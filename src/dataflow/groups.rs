@@ -12,7 +12,10 @@ use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
+use std::collections::HashSet;
+
 use super::arrange::{Held, Output, Reading};
+use super::settle::{Expiries, is_expiry};
 use crate::row::spine::{RowBatch, RowTrace};
 use crate::row::{ByteRows, Diff, Time, UpdatesBuilder};
 
@@ -63,6 +66,7 @@ pub fn per_group<'s, L: GroupLogic>(
     arranged: Arranged<'s, RowTrace>,
     name: &str,
     as_of: Time,
+    expiries: Expiries,
     mut logic: L,
 ) -> (Stream<'s, Time, crate::row::Updates>, Stream<'s, Time, crate::row::Updates>) {
     let mut builder = OperatorBuilder::new(name.to_owned(), arranged.stream.scope());
@@ -73,6 +77,7 @@ pub fn per_group<'s, L: GroupLogic>(
     builder.build(move |_| {
         let (mut output, mut error_output) = (Output::from(output), Output::from(error_output));
         let mut held = Held::new(2);
+        let mut failing = HashSet::new();
         move |_| {
             input.for_each(|capability, spans| {
                 held.hold(&capability);
@@ -80,7 +85,7 @@ pub fn per_group<'s, L: GroupLogic>(
             });
             if reading.is_ready() {
                 let (mut rows, mut errors) = (UpdatesBuilder::default(), UpdatesBuilder::default());
-                work(&mut reading, &mut logic, &mut rows, &mut errors);
+                work(&mut reading, &mut logic, expiries, &mut failing, &mut rows, &mut errors);
                 held.send(0, rows, &mut output);
                 held.send(1, errors, &mut error_output);
             }
@@ -93,7 +98,14 @@ pub fn per_group<'s, L: GroupLogic>(
     (rows, errors)
 }
 
-fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+fn work<L: GroupLogic>(
+    reading: &mut Reading<RowBatch>,
+    logic: &mut L,
+    expiries: Expiries,
+    failing: &mut HashSet<Vec<u8>>,
+    rows: &mut UpdatesBuilder,
+    errors: &mut UpdatesBuilder,
+) {
     let (as_of, initial) = (reading.effective(0), reading.is_initial());
     let (mut changes, change_storage) = reading.changes();
     let (mut cursor, storage) = reading.contents();
@@ -109,9 +121,12 @@ fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mu
         }
         times.sort_unstable();
         times.dedup();
+        if expiries == Expiries::Silent && !failing.contains(key.0) {
+            times.retain(|time| !is_expiry(*time, as_of));
+        }
         // A key whose updates have cancelled in the trace is not there: its group is empty, before and after.
         cursor.seek_key(&storage, key);
-        if cursor.get_key(&storage) == Some(key) {
+        if !times.is_empty() && cursor.get_key(&storage) == Some(key) {
             let mut answer_until = |until| {
                 cursor.rewind_vals(&storage);
                 logic.answer(key.0, &mut Group { cursor: &mut cursor, storage: &storage, as_of }, until)
@@ -119,8 +134,17 @@ fn work<L: GroupLogic>(reading: &mut Reading<RowBatch>, logic: &mut L, rows: &mu
             let mut before = answer_until(times[0]);
             for time in &times {
                 let after = answer_until(time + 1);
-                emit_difference(key.0, &before, &after, *time, rows, errors);
+                if expiries == Expiries::Silent && is_expiry(*time, as_of) {
+                    emit_errors(&before, &after, *time, errors);
+                } else {
+                    emit_difference(key.0, &before, &after, *time, rows, errors);
+                }
                 before = after;
+            }
+            if before.error.is_some() {
+                failing.insert(key.to_vec());
+            } else {
+                failing.remove(key.0);
             }
         }
         changes.step_key(&change_storage);
@@ -137,6 +161,10 @@ fn emit_difference(key: &[u8], before: &Answer, after: &Answer, time: Time, rows
     for (value, diff) in changes {
         rows.push(key, &[value], time, diff);
     }
+    emit_errors(before, after, time, errors);
+}
+
+fn emit_errors(before: &Answer, after: &Answer, time: Time, errors: &mut UpdatesBuilder) {
     if before.error != after.error {
         for (error, diff) in [(&before.error, -1), (&after.error, 1)] {
             if let Some(error) = error {

@@ -17,7 +17,10 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder as Builder
 use timely::dataflow::{Scope, Stream};
 use timely::progress::frontier::MutableAntichain;
 
+use std::collections::HashSet;
+
 use super::arrange::{Held, Output as Port};
+use super::settle::{Expiries, is_expiry};
 use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
 use crate::row::spine::{RowTrace, SumTrace};
@@ -63,6 +66,19 @@ impl Changed {
         self.times.push(time);
     }
 
+    /// Leaves those of which it is true.
+    fn retain(&mut self, mut is_left: impl FnMut(&[u8], Time) -> bool) {
+        if (0..self.times.len()).all(|index| is_left(self.keys.get(index), self.times[index])) {
+            return;
+        }
+        let all = std::mem::take(self);
+        for (index, time) in all.times.into_iter().enumerate() {
+            if is_left(all.keys.get(index), time) {
+                self.push(all.keys.get(index), time);
+            }
+        }
+    }
+
     /// Positions in order of key, then time.
     fn sorted(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.times.len()).collect();
@@ -81,6 +97,7 @@ pub fn reduce<'s>(
     plan: &Plan,
     inputs: Vec<Kept<'s>>,
     as_of: Time,
+    expiries: Expiries,
 ) -> Result<(Stream<'s, Time, Updates>, Stream<'s, Time, Updates>)> {
     let Node::Reduce { parts, outputs, always } = plan.node() else {
         return Err(Error::invalid("only a Reduce can be rendered as one"));
@@ -112,7 +129,7 @@ pub fn reduce<'s>(
     let (error_output, errors) = builder.new_output();
 
     let finishing = Finishing { plan: plan.clone(), outputs: outputs.clone(), codec, key };
-    let mut operator = Reduction { readers, finishing, always, as_of, begun: false };
+    let mut operator = Reduction { readers, finishing, always, as_of, begun: false, expiries, failing: HashSet::new() };
     builder.build(move |capabilities| {
         let (mut output, mut error_output) = (Port::from(output), Port::from(error_output));
         let mut initial = Some(capabilities);
@@ -161,6 +178,9 @@ struct Reduction {
     always: Vec<Vec<u8>>,
     as_of: Time,
     begun: bool,
+    expiries: Expiries,
+    /// The keys whose row could not be given.
+    failing: HashSet<Vec<u8>>,
 }
 
 /// Keys with their states: of each key the state before the first moment at which it changes, then one after each.
@@ -192,6 +212,10 @@ impl Reduction {
     fn work(&mut self, frontier: Option<Time>, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
         let mut changed = Changed::default();
         self.readers.iter().for_each(|reader| reader.changed(frontier, &mut changed));
+        if self.expiries == Expiries::Silent {
+            let (as_of, failing) = (self.as_of, &self.failing);
+            changed.retain(|key, time| !is_expiry(time, as_of) || failing.contains(key));
+        }
         let beginning = !self.begun && frontier.is_none_or(|frontier| frontier > self.as_of);
         if beginning {
             // Groups that are always there come into being together with what the dataflow finds.
@@ -204,14 +228,21 @@ impl Reduction {
             for group in order.chunk_by(|a, b| changed.keys.get(*a) == changed.keys.get(*b)) {
                 self.load(changed.keys.get(group[0]), group.iter().map(|index| changed.times[*index]), &mut runs);
                 if runs.shown.len() >= Self::ROUND {
-                    self.finishing.emit(&mut self.readers, &runs, rows, errors);
+                    self.emit(&runs, rows, errors);
                     runs = Runs::default();
                 }
             }
-            self.finishing.emit(&mut self.readers, &runs, rows, errors);
+            self.emit(&runs, rows, errors);
         }
         self.begun |= beginning;
         self.readers.iter_mut().for_each(|reader| reader.close(frontier));
+    }
+
+    fn emit(&mut self, runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+        let as_of = self.as_of;
+        let expiries = self.expiries;
+        let is_silent = |time| expiries == Expiries::Silent && is_expiry(time, as_of);
+        self.finishing.emit(&mut self.readers, runs, is_silent, &mut self.failing, rows, errors);
     }
 
     /// Loads the states of a key, which changes at `times`.
@@ -245,7 +276,16 @@ struct Finishing {
 }
 
 impl Finishing {
-    fn emit(&self, readers: &mut [Box<dyn PartReader>], runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+    /// Emits what changes at each moment: errors, and rows but for moments that are silent.
+    fn emit(
+        &self,
+        readers: &mut [Box<dyn PartReader>],
+        runs: &Runs,
+        is_silent: impl Fn(Time) -> bool,
+        failing: &mut HashSet<Vec<u8>>,
+        rows: &mut UpdatesBuilder,
+        errors: &mut UpdatesBuilder,
+    ) {
         let states = runs.shown.len();
         let mut failed: Vec<Option<String>> = vec![None; states];
         let encoded = self.columns(readers, states, &mut failed).and_then(|columns| self.codec.encode_values(&columns));
@@ -266,10 +306,17 @@ impl Finishing {
                 for (state, diff) in [(old, -1), (new, 1)] {
                     match &failed[state] {
                         _ if !runs.shown[state] => {}
+                        None if is_silent(*time) => {}
                         None => rows.push(key, &[value(state)], *time, diff),
                         Some(error) => errors.push(error.as_bytes(), &[], *time, diff),
                     }
                 }
+            }
+            let last = first + moments.len();
+            if runs.shown[last] && failed[last].is_some() {
+                failing.insert(key.to_vec());
+            } else if !failing.is_empty() {
+                failing.remove(key);
             }
         }
     }

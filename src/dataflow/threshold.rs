@@ -8,6 +8,7 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::accumulate::History;
 use super::arrange::{Held, Output, Reading};
+use super::settle::{Expiries, is_expiry};
 use crate::plan::Threshold;
 use crate::row::spine::{SumBatch, SumTrace};
 use crate::row::{Diff, Time, Updates, UpdatesBuilder};
@@ -22,7 +23,7 @@ impl Threshold {
 }
 
 /// Each key as often as `kind` makes of its count.
-pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, kind: Threshold) -> Stream<'s, Time, Updates> {
+pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, kind: Threshold, expiries: Expiries) -> Stream<'s, Time, Updates> {
     let mut builder = OperatorBuilder::new(name.to_owned(), arranged.stream.scope());
     let mut input = builder.new_input(arranged.stream, Pipeline);
     let (output, rows) = builder.new_output();
@@ -37,7 +38,7 @@ pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, 
             });
             if reading.is_ready() {
                 let mut rows = UpdatesBuilder::default();
-                work(&mut reading, kind, &mut rows);
+                work(&mut reading, kind, expiries, &mut rows);
                 held.send(0, rows, &mut output);
             }
             let received = reading.received();
@@ -49,7 +50,7 @@ pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, 
     rows
 }
 
-fn work(reading: &mut Reading<SumBatch>, kind: Threshold, rows: &mut UpdatesBuilder) {
+fn work(reading: &mut Reading<SumBatch>, kind: Threshold, expiries: Expiries, rows: &mut UpdatesBuilder) {
     let as_of = reading.effective(0);
     let (mut changes, change_storage) = reading.changes();
     let (mut cursor, storage) = reading.contents();
@@ -59,6 +60,13 @@ fn work(reading: &mut Reading<SumBatch>, kind: Threshold, rows: &mut UpdatesBuil
         changes.map_times(&change_storage, |time, _| times.push(as_of.max(*time)));
         times.sort_unstable();
         times.dedup();
+        if expiries == Expiries::Silent {
+            times.retain(|time| !is_expiry(*time, as_of));
+        }
+        if times.is_empty() {
+            changes.step_key(&change_storage);
+            continue;
+        }
         history.clear();
         cursor.seek_key(&storage, key);
         if cursor.get_key(&storage) == Some(key) {

@@ -67,7 +67,6 @@ impl Session {
         } else {
             self.catalog.check_free(name)?;
         }
-        check_view_options(&create.options)?;
         let view = self.plan_view(create, text)?;
         if view.reads.contains(name) {
             return Err(Error::invalid(format!("view '{name}' cannot be replaced by a query over itself")));
@@ -88,7 +87,7 @@ impl Session {
     }
 
     fn plan_view(&self, create: &CreateView, text: &str) -> Result<View> {
-        let (planned, reads) = self.plan(&create.query, Purpose::Maintain)?;
+        let (planned, reads) = self.plan_remembering(&create.query, Purpose::Maintain, &create.options)?;
         let mut names = plans::shown_names(&planned);
         if !create.columns.is_empty() {
             if create.columns.len() != names.len() {

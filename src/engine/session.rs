@@ -18,6 +18,8 @@ use crate::connector::Output;
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 use crate::sql::planner::{Planned, Purpose};
+use crate::sql::retention::{Defaults, Retentions};
+use crate::sql::statement::SqlOption;
 use crate::sql::statement::{DropKind, Parsed, Query, Statement};
 
 /// What statements work on. There is one for an engine.
@@ -72,9 +74,18 @@ impl Session {
 
     /// Plans a query, and says what it reads.
     pub fn plan(&self, query: &Query, purpose: Purpose) -> Result<PlannedReads> {
+        self.plan_remembering(query, purpose, &[])
+    }
+
+    /// [`Session::plan`] with options that say what is remembered for how long.
+    pub fn plan_remembering(&self, query: &Query, purpose: Purpose, options: &[SqlOption]) -> Result<PlannedReads> {
         let names = Names::new(&self.catalog, &self.driver, self.transaction.as_ref(), purpose);
-        let planned = names.plan(query)?;
+        let planned = names.plan(query, &self.retentions(options, query)?)?;
         Ok((planned, names.into_read()))
+    }
+
+    fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
+        Retentions::new(&Defaults, options, query)
     }
 
     /// A query's answer is as of now.

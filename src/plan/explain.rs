@@ -170,12 +170,13 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
-        Node::Union { .. } | Node::Negate { .. } => operator.to_owned(),
+        Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
+        Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
     }
 }
 
 /// The operator's name in the algebra.
-fn operator(node: &Node) -> &'static str {
+pub fn operator(node: &Node) -> &'static str {
     match node {
         Node::Get { .. } => "Get",
         Node::Constant { .. } => "Constant",
@@ -187,6 +188,8 @@ fn operator(node: &Node) -> &'static str {
         Node::Union { .. } => "Union",
         Node::Negate { .. } => "Negate",
         Node::Threshold { .. } => "Threshold",
+        Node::Remember { .. } => "Remember",
+        Node::Settle { .. } => "Settle",
     }
 }
 
@@ -408,7 +411,7 @@ mod tests {
     }
 
     fn get(id: u64, name: &str, columns: &[&str]) -> Plan {
-        Plan::new(Node::Get { id: RelationId(id), name: name.into() }, RowType::new(columns.iter().map(|c| int(c))))
+        Plan::new(Node::Get { id: RelationId(id), name: name.into(), retracts: true }, RowType::new(columns.iter().map(|c| int(c))))
     }
 
     fn column(name: &str, index: usize) -> Scalar {
@@ -515,7 +518,7 @@ Reduce key=[] string_agg(v, ',')
         let mut v = int("v");
         v.sort.descending = true;
         let row = RowType::new([int("k"), v.clone()]);
-        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into() }, row);
+        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), retracts: true }, row);
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![

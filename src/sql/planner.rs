@@ -30,6 +30,7 @@ use sqlparser::ast;
 use self::context::Context;
 use self::errors::planning;
 use self::time::Instants;
+use super::retention::Retentions;
 use super::statement::{Hint, Query};
 use crate::error::{Error, Result};
 use crate::plan::lower;
@@ -79,21 +80,27 @@ pub struct OrderBy {
     pub options: arrow::compute::SortOptions,
 }
 
-/// Plans a query. The plan's rows are encoded in ascending order and have the query's column names; under
+/// Plans a query that remembers of its inputs what was `said`. The plan's rows are encoded in ascending order and have the query's column names; under
 /// [`Purpose::Maintain`] a final ORDER BY is dropped, and the plan's rows are what is shown.
 ///
 /// # Errors
 /// [`Error::Unknown`] for a name that nothing has, [`Error::Unsupported`] for what Weir does not do, by its name,
 /// [`Error::Invalid`] for what makes no sense.
-pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose) -> Result<Planned> {
+pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: &Retentions) -> Result<Planned> {
     refuse_hints(query)?;
     let ast = prepare::prepare(&query.ast)?;
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
-    let logical = rules::apply(logical, purpose)?;
-    let Ordered { plan, visible, order } = lower_query(&logical)?;
+    let logical = rules::apply(logical, purpose, said.is_bounded())?;
+    let lowered = lower_query(&logical, said)?;
+    said.check_all_used()?;
+    let Ordered { plan, visible, order } = match purpose {
+        // What is answered once remembers nothing.
+        Purpose::Once { .. } if said.is_bounded() => lower_query(&logical, &Retentions::none())?,
+        Purpose::Once { .. } | Purpose::Maintain => lowered,
+    };
     let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };
     let hidden = (visible..kept).map(|index| plan.row().columns[index].name.clone());
     let names = names.into_iter().chain(hidden).collect();
