@@ -423,7 +423,7 @@ mod tests {
     }
 
     fn rows(input: Plan, key: usize, name: Option<&str>) -> Arrangement {
-        Arrangement { input, key, layout: Layout::Rows, name: name.map(str::to_owned) }
+        Arrangement { name: name.map(str::to_owned), ..Arrangement::rows(input, key) }
     }
 
     /// `SELECT k, COUNT(*) FROM t WHERE v > 0 GROUP BY k`
@@ -432,7 +432,7 @@ mod tests {
         let steps = vec![positive("v", 1), Step::Project(vec![(column("k", 0), int("k"))])];
         let input = Plan::new(Node::Linear { input: get(1, "t", &["k", "v"]), steps }, row);
         let sums = Layout::Sums(vec![Sum { kind: SumKind::Count, column: None, filter: None }]);
-        let part = Part { input: Arrangement { input, key: 1, layout: sums, name: None }, kind: PartKind::Accumulable };
+        let part = Part { input: Arrangement { layout: sums, ..Arrangement::rows(input, 1) }, kind: PartKind::Accumulable };
         let outputs = vec![Output { part: 0, finish: Finish::Value(0), column: int("count(*)") }];
         let row = RowType::new([int("k"), int("count(*)")]);
         Plan::new(Node::Reduce { parts: vec![part], outputs, always: vec![] }, row)
@@ -522,7 +522,7 @@ Reduce key=[] string_agg(v, ',')
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![
-            Part { input: Arrangement { input: input.clone(), key: 1, layout: sums, name: None }, kind: PartKind::Accumulable },
+            Part { input: Arrangement { layout: sums, ..Arrangement::rows(input.clone(), 1) }, kind: PartKind::Accumulable },
             Part { input: rows(input, 1, None), kind: PartKind::First },
         ];
         let output = |part, finish| Output { part, finish, column: v.clone() };

@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn an_arrangement_is_its_input_key_and_layout_and_not_its_name() {
-        let rows = |key, name: Option<&str>| Arrangement { input: get(1, "t"), key, layout: Layout::Rows, name: name.map(str::to_owned) };
+        let rows = |key, name: Option<&str>| Arrangement { name: name.map(str::to_owned), ..Arrangement::rows(get(1, "t"), key) };
         assert_eq!(rows(1, Some("a")).fingerprint(), rows(1, None).fingerprint());
         assert_ne!(rows(1, None).fingerprint(), rows(2, None).fingerprint());
         let count = Sum { kind: SumKind::Count, column: None, filter: None };

@@ -91,15 +91,15 @@ fn a_hint_is_refused_by_its_name_and_retention_as_not_yet_there() {
         (Hint::Other("BROADCAST".into()), ["BROADCAST", "hint"]),
     ] {
         let hinted = Query { hints: vec![hint], ..query("SELECT a FROM t") };
-        let error = plan_query(&hinted, &tables(), Purpose::Maintain).expect_err("a hint").to_string();
+        let error = plan_query(&hinted, &tables(), Purpose::Maintain, &Retentions::none()).expect_err("a hint").to_string();
         assert!(names.iter().all(|name| error.contains(name)), "{error}");
     }
     let closing = Query { emit_on_window_close: true, ..query("SELECT a FROM t") };
-    let error = plan_query(&closing, &tables(), Purpose::Maintain).expect_err("EMIT").to_string();
+    let error = plan_query(&closing, &tables(), Purpose::Maintain, &Retentions::none()).expect_err("EMIT").to_string();
     assert!(error.contains("EMIT ON WINDOW CLOSE"), "{error}");
 }
 
 #[test]
 fn a_volatile_function_is_allowed_in_a_query_that_is_asked_once() {
-    assert!(plan_query(&query("SELECT RANDOM() FROM t"), &tables(), Purpose::Once { now: 0 }).is_ok());
+    assert!(plan_query(&query("SELECT RANDOM() FROM t"), &tables(), Purpose::Once { now: 0 }, &Retentions::none()).is_ok());
 }
