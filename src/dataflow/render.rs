@@ -18,9 +18,9 @@ use super::arrange::{arrange_rows, arrange_sums, flatten};
 use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
+use super::reduce::{Kept as Held, reduce};
 use super::retain::{Keeper, arrange_retained};
 use super::settle::{self, Expiries};
-use super::reduce::{Kept as Held, reduce};
 use super::threshold::threshold;
 use super::topk::TopK;
 use super::upsert::upsert;
@@ -91,7 +91,13 @@ pub struct Renderer<'s, 'r> {
 }
 
 impl<'s, 'r> Renderer<'s, 'r> {
-    pub fn new(scope: TimelyScope<'s, Time>, as_of: Time, registry: &'r mut Registry, publish: Option<u64>, relations: Vec<Relation>) -> Self {
+    pub fn new(
+        scope: TimelyScope<'s, Time>,
+        as_of: Time,
+        registry: &'r mut Registry,
+        publish: Option<u64>,
+        relations: Vec<Relation>,
+    ) -> Self {
         Renderer {
             scope,
             as_of,

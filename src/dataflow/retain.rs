@@ -24,6 +24,7 @@
 mod scopes;
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use differential_dataflow::difference::{IsZero, Semigroup};
@@ -38,7 +39,7 @@ use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 use timely::progress::{Antichain, Stamp};
 
 use super::arrange::peers;
-use crate::engine::time::{self, FIRST_DATA_STEP};
+use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::spine::{Entry, Pending, RowBatch, Sealable, Sealed, SumBatch};
 use crate::row::{ByKey, Bytes, Diff, SumUpdates, Sums, Time, Updates};
@@ -108,11 +109,6 @@ fn first_instant_from(time: Time) -> u64 {
     if time::step(time) == 0 { instant } else { instant + 1 }
 }
 
-/// The Expire phase of an instant.
-fn expire_at(instant: u64) -> Time {
-    time::at(instant as i64, 0)
-}
-
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
 pub trait Remembered: Sealable<Batch: SpineBatch<Time = Time> + Navigable<Cursor: Cursor<Time = Time>> + Clone> {
     /// What an update changes.
@@ -121,6 +117,8 @@ pub trait Remembered: Sealable<Batch: SpineBatch<Time = Time> + Navigable<Cursor
     fn key_of(&self, index: usize) -> &[u8];
     /// What an update changes.
     fn change(&self, index: usize) -> Self::Change;
+    /// Whether an update adds rows.
+    fn adds(&self, index: usize) -> bool;
     /// How many rows a change adds.
     fn rows(change: &Self::Change) -> Diff;
     /// A change that only says how many rows there are more.
@@ -153,6 +151,10 @@ impl Remembered for Updates {
 
     fn change(&self, index: usize) -> Diff {
         self.diff(index)
+    }
+
+    fn adds(&self, index: usize) -> bool {
+        self.diff(index) > 0
     }
 
     fn rows(change: &Diff) -> Diff {
@@ -225,6 +227,10 @@ impl Remembered for SumUpdates {
         self.sums(index).clone()
     }
 
+    fn adds(&self, index: usize) -> bool {
+        self.sums(index).rows() > 0
+    }
+
     fn rows(change: &Sums) -> Diff {
         change.rows()
     }
@@ -291,8 +297,7 @@ where
     P: ParallelizationContract<Time, C>,
 {
     let scope = stream.scope();
-    let keeper =
-        Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(retention), expired: 0, late_retractions: 0, lower: 0 }));
+    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(retention), expired: 0, late_retractions: 0, lower: 0 }));
     let kept = Rc::clone(&keeper);
     let mut trace = None;
     let trace_out = &mut trace;
@@ -354,7 +359,27 @@ where
     (Arranged { stream, trace: trace.expect("the operator's constructor has run") }, keeper)
 }
 
+/// What becomes of a scope between two frontiers.
+struct Life {
+    id: Option<ScopeId>,
+    /// Whether a timer is set for it.
+    has_timer: bool,
+    alive: bool,
+    /// Whether the rows that the trace has of it are there.
+    base: bool,
+}
+
 impl Forgetting {
+    /// Takes note of a write to a scope, which comes into being with it or again.
+    fn write(&mut self, life: &mut Life, scope: &[u8], key_len: usize, now: u64) {
+        match life.id {
+            Some(id) if life.alive => self.scopes.touch(id, now),
+            Some(id) => self.scopes.revive(id, now),
+            None => life.id = Some(self.scopes.create(scope, key_len, now)),
+        }
+        life.alive = true;
+    }
+
     /// The scopes that are due before an upper bound.
     fn take_due(&mut self, upper: &Antichain<Time>) -> Vec<ScopeId> {
         match upper.elements().first() {
@@ -416,111 +441,116 @@ impl<C: Remembered> Round<C> {
 
     /// Works off scopes in order; says whether none is left.
     fn work(&mut self, forgetting: &mut Forgetting) -> bool {
+        // What is sealed stays as it is while the rest changes.
+        let sealed = std::mem::take(&mut self.sealed);
+        let kind = forgetting.scopes.retention().scope;
+        let mut done = false;
         for _ in 0..Self::FUEL {
-            let entry = self.sealed.entries.get(self.next_entry).copied();
             let due = self.due.get(self.next_due).copied();
-            let scope_kind = forgetting.scopes.retention().scope;
+            let entry = sealed.entries.get(self.next_entry);
             match (entry, due) {
-                (None, None) => return true,
-                (None, Some(id)) => self.expire_only(id, forgetting),
-                (Some(entry), due) => {
-                    let of_entry = scope_bytes(&self.sealed, &entry, scope_kind);
-                    match due.map(|id| (id, forgetting.scopes.bytes(id).cmp(of_entry))) {
-                        Some((id, std::cmp::Ordering::Less)) => self.expire_only(id, forgetting),
-                        other => {
-                            let due = other.filter(|(_, order)| order.is_eq()).map(|(id, _)| id);
-                            self.next_due += usize::from(due.is_some());
-                            self.written(due, forgetting);
-                        }
+                (None, None) => {
+                    done = true;
+                    break;
+                }
+                (None, Some(id)) => self.expire_only(&sealed, id, forgetting),
+                (Some(entry), None) => self.written(&sealed, scope_of(&sealed, entry, kind), None, forgetting),
+                (Some(entry), Some(id)) => {
+                    let scope = scope_of(&sealed, entry, kind);
+                    match Bytes(forgetting.scopes.bytes(id)).cmp(&Bytes(scope)) {
+                        Ordering::Less => self.expire_only(&sealed, id, forgetting),
+                        Ordering::Equal => self.written(&sealed, scope, Some(id), forgetting),
+                        Ordering::Greater => self.written(&sealed, scope, None, forgetting),
                     }
                 }
             }
         }
-        false
+        self.sealed = sealed;
+        done
     }
 
-    /// The time before which everything is worked off, as an instant: what is due before it expires.
+    /// The instant before which everything is worked off: what is due before it expires.
     fn horizon(&self) -> u64 {
         self.upper.elements().first().map_or(0, |upper| first_instant_from(*upper))
     }
 
     /// A scope that is due and that nothing is written to.
-    fn expire_only(&mut self, id: ScopeId, forgetting: &mut Forgetting) {
+    fn expire_only(&mut self, sealed: &Sealed<C>, id: ScopeId, forgetting: &mut Forgetting) {
         self.next_due += 1;
         self.life.clear();
-        self.expire(id, true, forgetting);
+        self.expire(sealed, id, true, forgetting);
         forgetting.scopes.remove(id);
     }
 
-    /// A scope that is written to, and may be due as well.
-    fn written(&mut self, due: Option<ScopeId>, forgetting: &mut Forgetting) {
+    /// A scope that is written to; `due` is its number if it is due as well, its timer gone.
+    fn written(&mut self, sealed: &Sealed<C>, scope: &[u8], due: Option<ScopeId>, forgetting: &mut Forgetting) {
+        self.next_due += usize::from(due.is_some());
         let start = self.next_entry;
         let kind = forgetting.scopes.retention().scope;
-        let (scope, key_len) = {
-            let entry = &self.sealed.entries[start];
-            (scope_bytes(&self.sealed, entry, kind).to_vec(), self.container(entry).key_of(entry.index as usize).len())
-        };
-        let mut end = start + 1;
-        while end < self.sealed.entries.len() && scope_bytes(&self.sealed, &self.sealed.entries[end], kind) == scope.as_slice() {
+        let (first, index) = sealed.at(start);
+        let (key_len, moment) = (first.key_of(index).len(), first.at(index));
+        // Whether nothing is taken away and all is written at one time, as most things are.
+        let mut plain = true;
+        let mut end = start;
+        while let Some(entry) = sealed.entries.get(end)
+            && scope_of(sealed, entry, kind) == scope
+        {
+            let (updates, index) = sealed.at(end);
+            plain &= updates.adds(index) && updates.at(index) == moment;
             end += 1;
         }
         self.next_entry = end;
-        self.gather(start, end);
-
-        // Whether a timer is set for it.
-        let mut id = due.or_else(|| forgetting.scopes.find(&scope));
-        let mut timed = id.is_some() && due.is_none();
-        // Whether the trace's rows are there, and the scope is alive.
-        let (mut alive, mut base) = (id.is_some(), id.is_some());
         self.life.clear();
-        for number in 0..self.events.len() {
-            let now = time::ms(self.events[number].time).unsigned_abs();
-            if let Some(id) = id.filter(|id| alive && forgetting.scopes.due(*id) <= now) {
-                self.expire(id, base, forgetting);
-                (alive, base) = (false, false);
-                self.life.clear();
+        let id = due.or_else(|| forgetting.scopes.find(scope));
+        let mut life = Life { id, has_timer: id.is_some() && due.is_none(), alive: id.is_some(), base: id.is_some() };
+        let now = time::ms(moment).unsigned_abs();
+        if plain && id.is_none_or(|id| forgetting.scopes.due(id) > now) {
+            forgetting.write(&mut life, scope, key_len, now);
+            if life.id.is_none_or(|id| forgetting.scopes.due(id) < self.horizon()) {
+                self.gather(sealed, start, end);
+                self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
             }
-            if !self.apply(number, &scope, key_len, base, forgetting) {
-                continue;
-            }
-            match id {
-                Some(id) if alive => forgetting.scopes.touch(id, now),
-                Some(id) => forgetting.scopes.revive(id, now),
-                None => {
-                    id = Some(forgetting.scopes.create(&scope, key_len, now));
-                    timed = false;
+        } else {
+            self.gather(sealed, start, end);
+            for number in 0..self.events.len() {
+                let now = time::ms(self.events[number].time).unsigned_abs();
+                if let Some(id) = life.id.filter(|id| life.alive && forgetting.scopes.due(*id) <= now) {
+                    self.expire(sealed, id, life.base, forgetting);
+                    (life.alive, life.base) = (false, false);
+                    self.life.clear();
+                }
+                if self.apply(sealed, number, key_len, life.base, forgetting) {
+                    forgetting.write(&mut life, scope, key_len, now);
                 }
             }
-            alive = true;
         }
-        let Some(id) = id else { return };
-        if alive && forgetting.scopes.due(id) < self.horizon() {
-            self.expire(id, base, forgetting);
-            alive = false;
+        let Some(id) = life.id else { return };
+        if life.alive && forgetting.scopes.due(id) < self.horizon() {
+            self.expire(sealed, id, life.base, forgetting);
+            life.alive = false;
         }
-        match (alive, timed) {
-            (true, false) => forgetting.scopes.wake(id),
-            (false, _) => forgetting.scopes.remove(id),
-            (true, true) => {}
+        if !life.alive {
+            forgetting.scopes.remove(id);
+        } else if !life.has_timer {
+            forgetting.scopes.wake(id);
         }
     }
 
     /// Adds up the entries of a scope by row and time, in order of time.
-    fn gather(&mut self, start: usize, end: usize) {
+    fn gather(&mut self, sealed: &Sealed<C>, start: usize, end: usize) {
         self.events.clear();
         for position in start..end {
-            let entry = &self.sealed.entries[position];
-            let (container, index) = (&self.sealed.containers[entry.container as usize], entry.index as usize);
-            let time = container.at(index);
+            let (updates, index) = sealed.at(position);
+            let time = updates.at(index);
             if let Some(event) = self.events.last_mut().filter(|event| event.time == time) {
-                let first = &self.sealed.entries[event.first];
-                if self.sealed.containers[first.container as usize].order(first.index as usize) == container.order(index) {
-                    C::add(&mut event.change, &container.change(index));
+                let (first, of_first) = sealed.at(event.first);
+                if first.order(of_first) == updates.order(index) {
+                    C::add(&mut event.change, &updates.change(index));
                     event.last = position;
                     continue;
                 }
             }
-            self.events.push(Event { time, first: position, last: position, change: container.change(index) });
+            self.events.push(Event { time, first: position, last: position, change: updates.change(index) });
         }
         if !self.events.is_sorted_by_key(|event| event.time) {
             self.events.sort_by_key(|event| event.time);
@@ -528,27 +558,25 @@ impl<C: Remembered> Round<C> {
     }
 
     /// Applies an event to a scope, clipping what it takes away to what is there; says whether anything is left of it.
-    fn apply(&mut self, number: usize, scope: &[u8], key_len: usize, base: bool, forgetting: &mut Forgetting) -> bool {
-        let Event { time, first, last, .. } = self.events[number];
-        let change = self.events[number].change.clone();
-        let rows = C::rows(&change);
+    fn apply(&mut self, sealed: &Sealed<C>, number: usize, key_len: usize, base: bool, forgetting: &mut Forgetting) -> bool {
+        let Event { time, first, last, ref change } = self.events[number];
+        if C::is_nothing(change) {
+            return false;
+        }
+        let (change, rows) = (change.clone(), C::rows(change));
         if rows >= 0 {
-            if C::is_nothing(&change) {
-                return false;
-            }
             self.life.push((first, change));
             return true;
         }
-        let entry = self.sealed.entries[first];
-        let row = self.sealed.containers[entry.container as usize].order(entry.index as usize).to_vec();
-        let mut there = self.lived(&row);
+        let (updates, index) = sealed.at(first);
+        let row = updates.order(index);
+        let mut there = self.lived(sealed, row);
         if base {
             let (cursor, storage) = &mut self.contents;
-            C::look_up(cursor, storage, &row, key_len, false, |_, change| there += C::rows(&change));
+            C::look_up(cursor, storage, row, key_len, false, |_, change| there += C::rows(&change));
         }
         let taken = rows.max(-there);
         forgetting.late_retractions += (taken - rows).unsigned_abs();
-        let _ = scope;
         if taken == rows {
             self.life.push((first, change));
             return true;
@@ -558,56 +586,42 @@ impl<C: Remembered> Round<C> {
             return false;
         }
         let change = C::of_rows(taken);
-        self.give(&row, key_len, time, &change);
+        self.made.give(row, key_len, time, &change);
         self.life.push((first, change));
         true
     }
 
     /// How often a row has come since the scope's life began between these frontiers.
-    fn lived(&self, row: &[u8]) -> Diff {
+    fn lived(&self, sealed: &Sealed<C>, row: &[u8]) -> Diff {
         let of_row = self.life.iter().filter(|(position, _)| {
-            let entry = &self.sealed.entries[*position];
-            self.sealed.containers[entry.container as usize].order(entry.index as usize) == row
+            let (updates, index) = sealed.at(*position);
+            updates.order(index) == row
         });
         of_row.map(|(_, change)| C::rows(change)).sum()
     }
 
-    /// Takes away what a scope holds, at its deadline: the trace's rows if they are `base`, and what has come since.
-    fn expire(&mut self, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
-        let time = expire_at(forgetting.scopes.due(id));
-        let (bytes, key_len) = (forgetting.scopes.bytes(id), forgetting.scopes.key_len(id));
+    /// Takes away what a scope holds, at its deadline: the trace's rows if they are its `base`, and what has come since.
+    fn expire(&mut self, sealed: &Sealed<C>, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
+        let time = time::at(forgetting.scopes.due(id) as i64, 0);
+        let (bytes, key_len) = forgetting.scopes.name(id);
         let whole_key = forgetting.scopes.retention().scope == Scope::Group;
         let mut anything = !self.life.is_empty();
+        let made = &mut self.made;
         if base {
             let (cursor, storage) = &mut self.contents;
-            let made = &mut self.made;
             C::look_up(cursor, storage, bytes, key_len, whole_key, |row, change| {
                 made.give(row, key_len, time, &C::negated(&change));
                 anything = true;
             });
         }
         for (position, change) in &self.life {
-            let entry = &self.sealed.entries[*position];
-            let row = self.sealed.containers[entry.container as usize].order(entry.index as usize);
-            self.made.give(row, key_len, time, &C::negated(change));
+            let (updates, index) = sealed.at(*position);
+            made.give(updates.order(index), key_len, time, &C::negated(change));
+        }
+        if made.is_full() {
+            self.made_before.push(std::mem::take(made));
         }
         forgetting.expired += u64::from(anything);
-        self.rotate();
-    }
-
-    fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &C::Change) {
-        self.made.give(row, key_len, time, change);
-        self.rotate();
-    }
-
-    fn rotate(&mut self) {
-        if self.made.is_full() {
-            self.made_before.push(std::mem::take(&mut self.made));
-        }
-    }
-
-    fn container(&self, entry: &Entry) -> &C {
-        &self.sealed.containers[entry.container as usize]
     }
 
     /// The updates that are to be the batch.
@@ -628,12 +642,10 @@ impl<C: Remembered> Round<C> {
 }
 
 /// The bytes by which an entry's scope is known.
-fn scope_bytes<'a, C: Remembered>(sealed: &'a Sealed<C>, entry: &Entry, scope: Scope) -> &'a [u8] {
+fn scope_of<'a, C: Remembered>(sealed: &'a Sealed<C>, entry: &Entry, scope: Scope) -> &'a [u8] {
     let (container, index) = (&sealed.containers[entry.container as usize], entry.index as usize);
     match scope {
         Scope::Group => container.key_of(index),
         Scope::Row => container.order(index),
     }
 }
-
-const _: () = assert!(FIRST_DATA_STEP == 1, "an instant's Expire phase is its step 0");

@@ -143,7 +143,8 @@ fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'_>> {
         loop {
             let (updates, index) = at(position)?;
             let (row, time, mut diff) = (updates.row(index), updates.time(index), 0);
-            while let Some((updates, index)) = at(position).filter(|(updates, index)| updates.time(*index) == time && updates.row(*index) == row)
+            while let Some((updates, index)) =
+                at(position).filter(|(updates, index)| updates.time(*index) == time && updates.row(*index) == row)
             {
                 diff += updates.diff(index);
                 position += 1;
@@ -157,11 +158,7 @@ fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'_>> {
 
 /// What makes up for expiries under `keep`, arranged by group: the operator's rows and these are what is published. `news`
 /// tells of groups that have rows again, where the operator's rows do not.
-pub fn keeping<'s>(
-    rows: Stream<'s, Time, Updates>,
-    news: Option<Stream<'s, Time, Updates>>,
-    as_of: Time,
-) -> Arranged<'s, RowTrace> {
+pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time, Updates>>, as_of: Time) -> Arranged<'s, RowTrace> {
     let scope = rows.scope();
     let mut builder = OperatorBuilder::new("Keep".to_owned(), scope);
     let info = builder.operator_info();
@@ -184,7 +181,8 @@ pub fn keeping<'s>(
             let upper: Antichain<Time> = least.into_iter().collect();
             if lower != upper {
                 let batches = reader.batches_through(lower.borrow());
-                let (mut cursor, storage) = cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
+                let (mut cursor, storage) =
+                    cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
                 let look_up = |key: &[u8], each: &mut dyn FnMut(&[u8], Diff)| {
                     cursor.seek_key(&storage, Bytes(key));
                     while cursor.get_key(&storage) == Some(Bytes(key))
@@ -230,7 +228,8 @@ fn kept(
     mut look_up: impl FnMut(&[u8], &mut dyn FnMut(&[u8], Diff)),
 ) -> Option<crate::row::spine::RowBatch> {
     let mut made = Updates::default();
-    let told: HashSet<(&[u8], Time)> = changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();
+    let told: HashSet<(&[u8], Time)> =
+        changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();
     let mut of_rows: Vec<Change<'_>> = changes(rows).collect();
     // A group's news come to it even where its rows do not change.
     of_rows.extend(told.iter().map(|(key, time)| Change { row: key, key_len: key.len(), time: *time, diff: 0 }));

@@ -23,7 +23,13 @@ impl Threshold {
 }
 
 /// Each key as often as `kind` makes of its count.
-pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, kind: Threshold, expiries: Expiries) -> Stream<'s, Time, Updates> {
+pub fn threshold<'s>(
+    arranged: Arranged<'s, SumTrace>,
+    name: &str,
+    as_of: Time,
+    kind: Threshold,
+    expiries: Expiries,
+) -> Stream<'s, Time, Updates> {
     let mut builder = OperatorBuilder::new(name.to_owned(), arranged.stream.scope());
     let mut input = builder.new_input(arranged.stream, Pipeline);
     let (output, rows) = builder.new_output();

@@ -21,10 +21,11 @@ use std::fmt::Write;
 use arrow::compute::SortOptions;
 
 use super::{
-    Arrangement, Column, Fingerprint, Finish, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Scalar, Step, Sum, SumKind,
-    Threshold,
+    Arrangement, Bound, Column, Fingerprint, Finish, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar, Step,
+    Sum, SumKind, Threshold,
 };
 use crate::eval::{readable, readable_aggregate, readable_window};
+use crate::sql::duration::format_duration;
 
 /// How a plan is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,29 @@ impl Tree {
         if let Some(cost) = cost(node, index) {
             self.line(depth + 1, cost);
         }
-        self.line(depth + 1, "unbounded because no state_ttl is set");
+        self.line(depth + 1, &bound(arrangement));
+    }
+}
+
+/// What an arrangement remembers, or that nothing makes it forget.
+fn bound(arrangement: &Arrangement) -> String {
+    match (arrangement.bound(), arrangement.retention) {
+        (Bound::Retention, Some(retention)) => {
+            let memory = &arrangement.memory;
+            let mut text = format!("scope={}", retention.scope);
+            for (name, figure) in [("ttl", retention.ttl), ("ttl_max", retention.ttl_max)] {
+                if let Some(figure) = figure {
+                    let _ = write!(text, " {name}={}", format_duration(figure));
+                }
+            }
+            if retention.refresh == Refresh::Create {
+                text.push_str(" refresh=create");
+            }
+            let _ = write!(text, " on_expiry={} from {}", memory.policy, memory.origin);
+            text
+        }
+        (Bound::Nothing(reason), _) => format!("unbounded because {reason}"),
+        _ => "bounded by what its input remembers".to_owned(),
     }
 }
 

@@ -20,6 +20,7 @@
 //!     Get t
 //! ```
 
+mod bounds;
 mod explain;
 mod fingerprint;
 pub mod lower;
@@ -32,6 +33,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 
+pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};

@@ -109,6 +109,13 @@ pub trait Sealable: Default + 'static {
 }
 
 impl<C: Sealable> Sealed<C> {
+    /// The container of the update at a position, and where it is in that.
+    #[inline]
+    pub fn at(&self, position: usize) -> (&C, usize) {
+        let entry = &self.entries[position];
+        (&self.containers[entry.container as usize], entry.index as usize)
+    }
+
     /// Adds containers.
     pub fn add_all(&mut self, made: Vec<C>) {
         let before = self.entries.len();

@@ -43,6 +43,18 @@ pub fn parse_duration(text: &str) -> Result<Option<i64>> {
         .ok_or_else(|| Error::invalid(format!("duration '{text}' is too long to count in milliseconds: write 'never' for no end")))
 }
 
+/// Milliseconds as people write them, exactly, in the longest unit that gives a whole number: `3 days`, `36 h`, `250 ms`.
+/// [`parse_duration`] reads it back.
+pub fn format_duration(milliseconds: u64) -> String {
+    const SPELT: [(&str, u64); 5] = [("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+    let whole = SPELT.iter().find(|(_, unit)| milliseconds >= *unit && milliseconds.is_multiple_of(*unit));
+    match whole {
+        Some(("day", unit)) if milliseconds > *unit => format!("{} days", milliseconds / unit),
+        Some((name, unit)) => format!("{} {name}", milliseconds / unit),
+        None => format!("{milliseconds} ms"),
+    }
+}
+
 /// Milliseconds in one of a unit, in any case, singular or plural.
 fn unit_milliseconds(unit: &str) -> Option<i64> {
     let unit = unit.to_ascii_lowercase();

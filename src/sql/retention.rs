@@ -25,7 +25,8 @@ impl Retentions {
     pub fn of(&self, name: Option<&str>) -> Memory {
         let find = |base: &str| {
             let own = name.map(|name| format!("{base}.{name}"));
-            let option = self.options.iter().find(|o| Some(&o.name) == own.as_ref()).or_else(|| self.options.iter().find(|o| o.name == base));
+            let option =
+                self.options.iter().find(|o| Some(&o.name) == own.as_ref()).or_else(|| self.options.iter().find(|o| o.name == base));
             option.map(|o| o.value.clone())
         };
         let ms = |base| find(base).and_then(|v| parse_duration(&v).unwrap()).map(|ms| ms as u64);

@@ -61,12 +61,12 @@ impl Scopes {
 
     /// The bytes of a live scope.
     pub fn bytes(&self, id: ScopeId) -> &[u8] {
-        self.names.get(self.records.get(id).at).0
+        self.name(id).0
     }
 
-    /// How many of its first bytes are the key under which its rows are.
-    pub fn key_len(&self, id: ScopeId) -> usize {
-        self.names.get(self.records.get(id).at).1
+    /// The bytes of a live scope, and how many of them are the key under which its rows are.
+    pub fn name(&self, id: ScopeId) -> (&[u8], usize) {
+        self.names.get(self.records.get(id).at)
     }
 
     /// The instant at which a scope expires if nothing is written to it before.

@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion_expr::logical_plan::Aggregate;
-use datafusion_expr::{Expr, LogicalPlan, Operator};
+use datafusion_expr::{Expr, Operator};
 use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 
 use crate::error::{Error, Result};
@@ -23,9 +23,9 @@ use crate::sql::retention::Retentions;
 use super::grouping::Groups;
 use super::parts::{General, Parts, SumsOf};
 use super::remember::name_in_from;
-use super::scalar::{Item, all, is_name, labelled_item, literal, pick_all, plain_item, plain_type, shown_name};
+use super::scalar::{Item, all, is_name, labelled_item, literal, plain_item, plain_type, shown_name};
 use super::window::unaliased;
-use super::{linear, lower, lower_needing, needed_by, nodes, order, remember, scalar};
+use super::{lower, lower_needing, needed_by, nodes, order, remember, scalar};
 
 /// One row a group: the key and a column an aggregate.
 pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan> {
@@ -33,7 +33,8 @@ pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan
     let needed = needed_by(aggregate.group_expr.iter().chain(&aggregate.aggr_expr), &aggregate.input)?;
     let input = match memory.ttl {
         None => lower_needing(&aggregate.input, &needed, said)?,
-        Some(_) => whole_input(aggregate, said)?,
+        Some(_) if aggregate.aggr_expr.is_empty() => remember::whole(&aggregate.input, said)?,
+        Some(_) => lower(&aggregate.input, said)?,
     };
     let groups = Groups::new(aggregate, input)?.remembered(&memory, &needed)?;
     if aggregate.aggr_expr.is_empty() && groups.always.is_empty() {
@@ -62,21 +63,6 @@ pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan
         call.add(&mut parts)?;
     }
     parts.finish(&memory)
-}
-
-/// The input of an aggregate with rows that are told apart by all their columns. The rows of a SELECT DISTINCT are those
-/// that it selects from, as those of GROUP BY are; columns that it does not select come behind the ones it does.
-fn whole_input(aggregate: &Aggregate, said: &Retentions) -> Result<Plan> {
-    match &*aggregate.input {
-        LogicalPlan::Projection(projection) if aggregate.aggr_expr.is_empty() => {
-            let input = lower(&projection.input, said)?;
-            let exprs = projection.expr.iter().zip(projection.schema.fields());
-            let items = exprs.map(|(expr, field)| scalar::item(expr, field.name(), projection.input.schema(), input.row()));
-            let items = items.chain(pick_all(input.row()).into_iter().map(Ok)).collect::<Result<Vec<Item>>>()?;
-            Ok(linear::project(input, items))
-        }
-        input => lower(input, said),
-    }
 }
 
 /// One aggregate of the list.

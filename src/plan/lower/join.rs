@@ -13,7 +13,7 @@ use datafusion_common::{DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::{find_valid_equijoin_key_pair, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr, Operator};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion_physical_expr::expressions;
 
 use crate::error::{Error, Result};
@@ -83,9 +83,19 @@ pub(super) fn join(join: &Join, needed: &[bool], said: &Retentions) -> Result<Pl
 impl Pair {
     fn new(join: &Join, said: &Retentions) -> Result<Self> {
         let (left_name, right_name) = (name_in_from(&join.left), name_in_from(&join.right));
-        let (left_memory, right_memory) = (said.of(left_name.as_deref()), said.of(right_name.as_deref()));
+        let (left_memory, right_memory) = (remember::side(said, left_name.as_deref()), remember::side(said, right_name.as_deref()));
         let left = remember::rows(lower(&join.left, said)?, &left_memory);
-        let right = remember::rows(lower(&join.right, said)?, &right_memory);
+        // What a condition asks of a subquery is whether it has rows, which are those that it selects from.
+        let of_subquery = |plan: &LogicalPlan, memory: &Memory| {
+            matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__")) && memory.ttl.is_some()
+        };
+        let right = match join.join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark if of_subquery(&join.right, &right_memory) => {
+                remember::whole(&join.right, said)?
+            }
+            _ => lower(&join.right, said)?,
+        };
+        let right = remember::rows(right, &right_memory);
         let (mut left_keys, mut right_keys, mut null_safe) = (vec![], vec![], vec![]);
         let (same, others): (Vec<_>, Vec<_>) = join
             .filter

@@ -4,8 +4,8 @@ use arrow::array::RecordBatch;
 
 use crate::plan::{Arrangement, Column, JoinKind, Layout, Node, Output, Part, Plan, RowType, Threshold};
 
-use super::{linear, remember};
 use super::scalar::{Item, pick_all};
+use super::{linear, remember};
 
 /// `input` indexed by its first `key` columns.
 pub(super) fn arranged(input: Plan, key: usize, layout: Layout, name: Option<String>) -> Arrangement {

@@ -12,7 +12,9 @@ use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 
 use crate::error::Result;
-use crate::plan::{Column, Finish, GeneralAggregate, Layout, Memory, Output, Part, PartKind, Plan, RowType, Scalar, Sum, SumKind, Threshold};
+use crate::plan::{
+    Column, Finish, GeneralAggregate, Layout, Memory, Output, Part, PartKind, Plan, RowType, Scalar, Sum, SumKind, Threshold,
+};
 
 use super::aggregate::{filter_item, is_constant};
 use super::grouping::Groups;

@@ -20,9 +20,10 @@ use datafusion_expr::{JoinType, LogicalPlan};
 
 use crate::error::{Error, Result};
 use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scalar, Scope, Step};
+use crate::sql::retention::Retentions;
 
-use super::scalar::{Item, column_index, pick, pick_all, substitute};
-use super::{linear, nodes};
+use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
+use super::{linear, lower, nodes};
 
 /// What an input is called in FROM: its alias, its table's name, or those that it is joined of with `+` between.
 pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
@@ -52,6 +53,29 @@ fn joined_name(join: &Join) -> Option<String> {
         _ if is_subquery(&join.right) => name_in_from(&join.left),
         _ => Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?)),
     }
+}
+
+/// The rows of a relation by all their columns. A subquery in a condition and a SELECT DISTINCT read the rows that they
+/// select from, as GROUP BY does, not what they select of them: those columns come behind the ones they select.
+pub(super) fn whole(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__") => whole(&alias.input, said),
+        LogicalPlan::Projection(projection) => {
+            let input = lower(&projection.input, said)?;
+            let exprs = projection.expr.iter().zip(projection.schema.fields());
+            let items = exprs.map(|(expr, field)| item(expr, field.name(), projection.input.schema(), input.row()));
+            let items = items.chain(pick_all(input.row()).into_iter().map(Ok)).collect::<Result<Vec<Item>>>()?;
+            Ok(linear::project(input, items))
+        }
+        plan => lower(plan, said),
+    }
+}
+
+/// The memory of one side of a join or set operation, which has no answer of its own to keep.
+pub(super) fn side(said: &Retentions, name: Option<&str>) -> Memory {
+    let memory = said.of(name);
+    let policy = if memory.policy == Policy::Keep { Policy::Forget } else { memory.policy };
+    Memory { policy, ..memory }
 }
 
 /// The rows of `input` that are remembered, each by itself.
@@ -101,10 +125,8 @@ pub(super) fn settle_sides(plan: Plan, sides: [&Memory; 2], adds: [bool; 2]) -> 
             first.policy, other.policy
         )));
     }
-    // A join has no answer of its own to keep.
-    let policy = if first.policy == Policy::Keep { Policy::Forget } else { first.policy };
     let expiry = if bounded.iter().any(|(_, adds)| *adds) { Expiry::Adds } else { Expiry::Removes };
-    Ok(settled(plan, policy, expiry))
+    Ok(settled(plan, first.policy, expiry))
 }
 
 fn settled(input: Plan, policy: Policy, expiry: Expiry) -> Plan {
@@ -122,16 +144,17 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
     let Node::Remember { input: remembering } = base.node() else { return arrangement };
     let Some(retention) = remembering.retention else { return arrangement };
     let Some(columns) = traced(&steps, &base) else { return arrangement };
-    let holds_all = (0..base.row().len()).all(|column| columns.iter().any(|traced| column_index(traced) == Some(column)));
+    let holds = |column: usize| columns.iter().any(|traced| column_index(traced) == Some(column));
+    let holds_all = (remembering.key..base.row().len()).all(holds);
     let can = match (retention.scope, &arrangement.layout) {
-        (Scope::Row, Layout::Rows) => holds_all,
+        (Scope::Row, Layout::Rows) => (0..base.row().len()).all(holds),
         (Scope::Row, Layout::Sums(_)) => false,
         (Scope::Group, layout) => {
             let is_filtered = steps.iter().any(|step| matches!(step, Step::Filter(_)));
             // A sum cannot tell whether a late row is in it; a count of whole rows can.
             let tells = match layout {
                 Layout::Rows => holds_all,
-                Layout::Sums(sums) => sums.is_empty() && holds_all && arrangement.key == base.row().len(),
+                Layout::Sums(sums) => sums.is_empty() && remembering.key == base.row().len(),
             };
             !is_filtered && (tells || remembering.only_appends()) && same_keys(&columns[..arrangement.key], remembering)
         }
@@ -153,7 +176,9 @@ fn traced(steps: &[Step], base: &Plan) -> Option<Vec<Scalar>> {
     for step in steps {
         match step {
             Step::Filter(_) => {}
-            Step::Project(items) => columns = items.iter().map(|(scalar, _)| substitute(scalar, |column| columns[column].clone())).collect(),
+            Step::Project(items) => {
+                columns = items.iter().map(|(scalar, _)| substitute(scalar, |column| columns[column].clone())).collect()
+            }
             Step::Unnest { .. } => return None,
         }
     }

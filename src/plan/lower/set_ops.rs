@@ -120,7 +120,7 @@ pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan
     let Some(multiset) = extension.node.as_any().downcast_ref::<Multiset>() else {
         return Err(Error::unsupported(extension.node.name()));
     };
-    let memory = |operand| said.of(name_in_from(operand).as_deref());
+    let memory = |operand| remember::side(said, name_in_from(operand).as_deref());
     let (left_memory, right_memory) = (memory(&multiset.left), memory(&multiset.right));
     let operand = |plan, memory| Ok::<_, Error>(remember::rows(of_keys(of_types(lower(plan, said)?, &multiset.schema)?), memory));
     let left = operand(&multiset.left, &left_memory)?;

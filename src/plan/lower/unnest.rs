@@ -5,8 +5,8 @@ use datafusion_common::NullHandling;
 use datafusion_expr::logical_plan::Unnest;
 
 use crate::error::{Error, Result};
-use crate::sql::retention::Retentions;
 use crate::plan::{Column, Plan, RowType};
+use crate::sql::retention::Retentions;
 
 use super::scalar::pick_all;
 use super::{linear, lower};
