@@ -91,6 +91,15 @@ impl fmt::Display for Policy {
     }
 }
 
+impl fmt::Display for Refresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refresh::Write => "write",
+            Refresh::Create => "create",
+        })
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -106,7 +115,8 @@ impl fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::Session => f.write_str("session"),
             Origin::Table => f.write_str("table option"),
-            Origin::View(option) | Origin::Input(option) => write!(f, "view option {option}"),
+            Origin::View(_) => f.write_str("view"),
+            Origin::Input(option) => write!(f, "view option {option}"),
             Origin::Hint(hint) => write!(f, "hint {hint}"),
         }
     }

@@ -87,7 +87,7 @@ pub struct OrderBy {
 /// [`Error::Unknown`] for a name that nothing has, [`Error::Unsupported`] for what Weir does not do, by its name,
 /// [`Error::Invalid`] for what makes no sense.
 pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: &Retentions) -> Result<Planned> {
-    refuse_hints(query)?;
+    refuse_additions(query)?;
     let ast = prepare::prepare(&query.ast)?;
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
@@ -142,16 +142,17 @@ pub fn data_type(sql: &ast::DataType) -> Result<DataType> {
     types::arrow_type(sql)
 }
 
-fn refuse_hints(query: &Query) -> Result<()> {
+/// Refuses what stands around a query that nothing reads; its other hints are [`crate::sql::retention`]'s.
+fn refuse_additions(query: &Query) -> Result<()> {
     if query.emit_on_window_close {
         return Err(Error::unsupported("EMIT ON WINDOW CLOSE"));
     }
-    match query.hints.first() {
-        None => Ok(()),
-        Some(Hint::StateTtl(_)) => Err(Error::unsupported("the hint STATE_TTL: retention is not in yet")),
-        Some(Hint::JoinOptions { .. }) => Err(Error::unsupported("the hint OPTIONS with 'state.ttl.*': retention is not in yet")),
-        Some(Hint::Other(name)) => Err(Error::unsupported(format!("the hint {name}"))),
-    }
+    let other = query.hints.iter().find_map(|hint| match hint {
+        Hint::Other(name) => Some(name),
+        Hint::StateTtl(_) | Hint::JoinOptions { .. } => None,
+    });
+    other
+        .map_or(Ok(()), |name| Err(Error::unsupported(format!("the hint {name}: STATE_TTL after SELECT and OPTIONS after JOIN are there"))))
 }
 
 /// The catalog of an expression that stands alone.
