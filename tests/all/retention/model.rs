@@ -39,6 +39,9 @@ pub type Key = Box<dyn Fn(&Row) -> Row>;
 /// An operator: what its inputs remember, to what it says.
 pub type Operator = Box<dyn Fn(&[&Bag]) -> Answers>;
 
+/// A row as none, one or several rows.
+pub type Spread = Box<dyn Fn(&Row) -> Vec<Row>>;
+
 /// Milliseconds.
 pub type Instant = i64;
 
@@ -77,10 +80,10 @@ pub enum Source {
     Node(usize),
 }
 
-/// The rows that come to an arrangement from one source, each as none, one or several rows.
+/// The rows that come to an arrangement from one source.
 pub struct Feed {
     pub source: Source,
-    pub each: Box<dyn Fn(&Row) -> Vec<Row>>,
+    pub each: Spread,
 }
 
 /// What one input of a node remembers.

@@ -17,30 +17,60 @@ use super::tables::Table;
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// Aggregates of a table by its key, with HAVING COUNT(*) > 1 or without.
-    Group { table: Table, aggregates: Vec<Aggregate>, having: bool },
+    Group {
+        table: Table,
+        aggregates: Vec<Aggregate>,
+        having: bool,
+    },
     /// Aggregates of a whole table.
-    Total { table: Table, aggregates: Vec<Aggregate> },
+    Total {
+        table: Table,
+        aggregates: Vec<Aggregate>,
+    },
     /// GROUPING SETS over `p`, with the grand total or without.
-    GroupingSets { aggregates: Vec<Aggregate>, total: bool },
+    GroupingSets {
+        aggregates: Vec<Aggregate>,
+        total: bool,
+    },
     /// SELECT DISTINCT of a table's key.
-    Distinct { table: Table },
+    Distinct {
+        table: Table,
+    },
     /// `l` with another table, by key; with `l.v < ` the other's last column, too, or without.
-    Join { join: Join, other: Table, residual: bool },
+    Join {
+        join: Join,
+        other: Table,
+        residual: bool,
+    },
     /// `l` with `r` with `c`; the kinds of the two joins.
-    Cascade { joins: [Join; 2] },
+    Cascade {
+        joins: [Join; 2],
+    },
     /// Aggregates over a join of `l` and `r`.
-    GroupOfJoin { join: Join },
+    GroupOfJoin {
+        join: Join,
+    },
     Union,
     Set(SetOperation),
     /// The rows of each key whose ROW_NUMBER is at most, or is, so much.
-    Top { rank: usize, at_most: bool, shows_rank: bool, descending: bool },
+    Top {
+        rank: usize,
+        at_most: bool,
+        shows_rank: bool,
+        descending: bool,
+    },
     Over(Window),
     /// Of a view of [`Shape::Group`]: how many keys have the same first aggregate, and the greatest of them or not.
-    HistogramOfView { greatest: bool },
+    HistogramOfView {
+        greatest: bool,
+    },
     /// Of a view of [`Shape::Group`]: the sum of its first aggregate.
     TotalOfView,
     /// Of a view of [`Shape::Group`], `b`, with `r` by key.
-    JoinOfView { join: Join, width: usize },
+    JoinOfView {
+        join: Join,
+        width: usize,
+    },
     /// Of a view of [`Shape::Join`]: aggregates by the left key.
     GroupOfView,
 }
@@ -101,16 +131,13 @@ impl Shape {
             1 => Shape::Total { table, aggregates: aggregates(rng, table) },
             2 => Shape::GroupingSets { aggregates: aggregates(rng, Table::P), total: rng.random_bool(0.5) },
             3 => Shape::Distinct { table },
-            4 | 5 => {
-                Shape::Join { join: pick(rng, &all_joins), other: pick(rng, &[Table::R, Table::P]), residual: rng.random_bool(0.35) }
-            }
+            4 | 5 => Shape::Join { join: pick(rng, &all_joins), other: pick(rng, &[Table::R, Table::P]), residual: rng.random_bool(0.35) },
             6 => Shape::Cascade { joins: [pick(rng, &all_joins[..2]), pick(rng, &all_joins[..2])] },
             7 => Shape::GroupOfJoin { join: pick(rng, &all_joins[..2]) },
             8 if rng.random_bool(0.2) => Shape::Union,
-            8 => Shape::Set(pick(
-                rng,
-                &[SetOperation::Except, SetOperation::Intersect, SetOperation::ExceptAll, SetOperation::IntersectAll],
-            )),
+            8 => {
+                Shape::Set(pick(rng, &[SetOperation::Except, SetOperation::Intersect, SetOperation::ExceptAll, SetOperation::IntersectAll]))
+            }
             9 => {
                 let (rank, at_most) = pick(rng, &[(1, true), (2, true), (2, false), (3, true)]);
                 Shape::Top { rank, at_most, shows_rank: rng.random_bool(0.5), descending: rng.random_bool(0.5) }
@@ -214,9 +241,7 @@ impl Shape {
                 format!("SELECT n0, COUNT(*) AS n{greatest} FROM {view} GROUP BY n0")
             }
             Shape::TotalOfView => format!("SELECT SUM(n0) AS total, COUNT(*) AS n FROM {view}"),
-            Shape::JoinOfView { join, width } => {
-                join_sql(*join, &format!("{view} AS b"), &["k", "n0", "n1"][..*width], Table::R, false)
-            }
+            Shape::JoinOfView { join, width } => join_sql(*join, &format!("{view} AS b"), &["k", "n0", "n1"][..*width], Table::R, false),
             Shape::GroupOfView => {
                 format!("SELECT x0, COUNT(*) AS n, SUM(x1) AS s, COUNT(x2) AS m, MIN(x3) AS least FROM {view} GROUP BY x0")
             }

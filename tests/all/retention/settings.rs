@@ -48,14 +48,7 @@ impl Ttl {
 impl Settings {
     /// A view without a word about retention.
     pub fn none() -> Self {
-        Settings {
-            ttl: Ttl::Unset,
-            sides: vec![],
-            session: Ttl::Unset,
-            ttl_max: None,
-            refresh: Refresh::Write,
-            policy: Policy::Forget,
-        }
+        Settings { ttl: Ttl::Unset, sides: vec![], session: Ttl::Unset, ttl_max: None, refresh: Refresh::Write, policy: Policy::Forget }
     }
 
     /// One ttl for everything.

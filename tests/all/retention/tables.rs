@@ -29,11 +29,24 @@ pub type Filter = Vec<(usize, Cell)>;
 
 #[derive(Debug, Clone)]
 pub enum Statement {
-    Insert { table: Table, rows: Vec<Row> },
-    Delete { table: Table, filter: Filter },
-    Update { table: Table, set: (usize, Cell), filter: Filter },
+    Insert {
+        table: Table,
+        rows: Vec<Row>,
+    },
+    Delete {
+        table: Table,
+        filter: Filter,
+    },
+    Update {
+        table: Table,
+        set: (usize, Cell),
+        filter: Filter,
+    },
     /// [`Engine::insert`]; what would take away rows that are not there is left out.
-    Diffs { table: Table, rows: Vec<(Row, i64)> },
+    Diffs {
+        table: Table,
+        rows: Vec<(Row, i64)>,
+    },
 }
 
 /// What happens on a timeline.

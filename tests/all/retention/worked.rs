@@ -173,7 +173,7 @@ fn only_the_write_that_creates_a_scope_counts_with_create() {
 #[test]
 fn scenario_07_late_retractions_find_nothing_and_half_an_update_survives() {
     let mut world = World::default();
-    let of = vec![(Aggregate::Rows, 0), (Aggregate::Sum, 2)];
+    let of = [(Aggregate::Rows, 0), (Aggregate::Sum, 2)];
     let input = Feed { source: Source::Table("orders"), each: Box::new(|row| vec![vec![row[1].clone(), row[0].clone(), row[2].clone()]]) };
     let by_customer = Arrangement::new(vec![input], Box::new(|row| row[..1].to_vec()), ttl(10_000));
     let answer = move |group: &Row, rows: &[Row]| {
