@@ -96,9 +96,16 @@ impl Defined {
 }
 
 impl Timeline {
-    /// The tables, views and sinks.
+    /// The tables that its views read.
+    pub fn tables(&self) -> Vec<Table> {
+        let views = self.views.iter().flat_map(|defined| defined.base.iter().chain([&defined.view]));
+        let read: Vec<Table> = views.flat_map(|view| view.shape.tables()).collect();
+        Table::ALL.into_iter().filter(|table| read.contains(table)).collect()
+    }
+
+    /// The tables and views.
     pub fn definitions(&self) -> Vec<String> {
-        let tables = Table::ALL.iter().map(|table| table.definition().to_string());
+        let tables = self.tables().into_iter().map(|table| table.definition().to_string());
         tables.chain(self.views.iter().enumerate().flat_map(|(i, view)| view.statements(i))).collect()
     }
 }

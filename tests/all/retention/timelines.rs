@@ -14,7 +14,7 @@ use super::model::{Policy, World};
 use super::plans::{Shape, View};
 use super::script::waits_for_the_engine;
 use super::settings::{Settings, Ttl};
-use super::tables::{Event, Table, Tables};
+use super::tables::{Event, Tables};
 
 const VIEWS: usize = 3;
 const EVENTS: usize = 16;
@@ -37,10 +37,6 @@ impl Defined {
         let shape = Shape::random(rng, kind);
         Defined { view: view(rng, shape), base: None, watches_base: false }
     }
-
-    fn tables(&self) -> Vec<Table> {
-        self.base.iter().chain([&self.view]).flat_map(|view| view.shape.tables()).collect()
-    }
 }
 
 impl Timeline {
@@ -49,17 +45,14 @@ impl Timeline {
         let mut rng = StdRng::seed_from_u64(seed);
         let kinds = Shape::OVER_TABLES + 3;
         let views: Vec<Defined> = (0..VIEWS).map(|i| Defined::random(&mut rng, (seed as usize * VIEWS + i) % kinds)).collect();
-        let mut of: Vec<Table> = views.iter().flat_map(Defined::tables).collect();
-        of.sort();
-        of.dedup();
-        let mut tables = Tables::default();
-        let mut events = vec![];
-        while events.len() < EVENTS {
+        let mut timeline = Timeline { views, events: vec![] };
+        let (of, mut tables) = (timeline.tables(), Tables::default());
+        while timeline.events.len() < EVENTS {
             let event = Event::random(&mut rng, &of, &tables);
             beside::make_in_model(&mut World::default(), &mut tables, &event);
-            events.push(event);
+            timeline.events.push(event);
         }
-        Timeline { views, events }
+        timeline
     }
 
     /// The timeline with the retention of all its views replaced.
@@ -267,4 +260,15 @@ fn the_policies_differ_on_most_timelines_and_late_retractions_happen() {
     let of = seeds.count();
     println!("of {of} timelines {differ} differ by policy, {late} have late retractions, {owed} took back what was owed");
     assert!(differ * 4 > of * 3 && late * 2 > of && owed * 6 > of, "{differ}, {late}, {owed} of {of}");
+}
+
+#[test]
+fn every_part_of_a_timeline_can_be_removed() {
+    let timelines: Vec<Timeline> = (1..=5).map(Timeline::random).collect();
+    let count = |remove: fn(&Timeline, usize) -> Option<Timeline>| -> usize {
+        timelines.iter().map(|timeline| (0..).take_while(|at| remove(timeline, *at).is_some()).count()).sum()
+    };
+    assert_eq!(count(without_view), 5 * VIEWS);
+    assert_eq!(count(without_event), 5 * EVENTS);
+    assert!(count(without_statement) > 0 && count(without_row) > 0);
 }
