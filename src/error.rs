@@ -98,6 +98,12 @@ impl From<arrow::error::ArrowError> for Error {
     }
 }
 
+/// The one of `have` that was meant by `name`, if any is close to it. A single letter is close to no other.
+pub(crate) fn nearest<'a>(name: &str, have: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let found = have.into_iter().min_by_key(|candidate| (edit_distance(name, candidate), *candidate))?;
+    (is_near(name, found) && edit_distance(name, found) < name.chars().count().max(found.chars().count())).then_some(found)
+}
+
 /// Whether `candidate` is close enough to `name` to be what was meant.
 fn is_near(name: &str, candidate: &str) -> bool {
     edit_distance(name, candidate) <= 1 + name.chars().count().max(candidate.chars().count()) / 4
@@ -130,6 +136,12 @@ mod tests {
     fn a_misspelling_is_answered_with_the_nearest_name() {
         let error = Error::unknown("option", "state_tll", ["connector", "state_ttl"]);
         assert_eq!(error.to_string(), "there is no option 'state_tll'; did you mean 'state_ttl'? (there is state_ttl, connector)");
+    }
+
+    #[test]
+    fn the_nearest_name_shares_something_with_the_one_asked_for() {
+        assert_eq!(nearest("x", ["o", "l"]), None);
+        assert_eq!(nearest("ordesr", ["o", "orders"]), Some("orders"));
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! moment at which it does. What went and what came is the operator's output. No output trace is kept: with totally
 //! ordered times the old answer can be read from the same arrangement as the new one.
 
+use std::collections::HashSet;
+
 use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 
+use super::settle::Expiries;
 use super::sweep::{self, Change, Visit, per_key};
 use crate::row::spine::{RowBatch, RowTrace};
 use crate::row::{ByteRows, Diff, Time, Updates, UpdatesBuilder};
@@ -42,33 +45,53 @@ pub fn per_group<'s, L: GroupLogic>(
     arranged: Arranged<'s, RowTrace>,
     name: &str,
     as_of: Time,
+    expiries: Expiries,
     logic: L,
 ) -> (Stream<'s, Time, Updates>, Stream<'s, Time, Updates>) {
-    let [rows, errors] = per_key(arranged, name, as_of, Differences(logic));
+    let [rows, errors] = per_key(arranged, name, as_of, Differences { logic, expiries, failing: HashSet::new() });
     (rows, errors)
 }
 
-struct Differences<L>(L);
+struct Differences<L> {
+    logic: L,
+    expiries: Expiries,
+    /// The groups whose answer could not be given: what they say goes with them.
+    failing: HashSet<Vec<u8>>,
+}
 
 impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
     fn visit(&mut self, mut change: Change<'_, RowBatch>, [rows, errors]: &mut [UpdatesBuilder; 2]) {
-        let (key, moments) = (change.key, change.moments);
-        let Some(mut group) = change.group() else { return };
-        let mut answer_until = |until| {
-            group.cursor.rewind_vals(group.storage);
-            self.0.answer(key, &mut group, until)
-        };
-        let mut before = answer_until(moments[0]);
-        for moment in moments {
-            let after = answer_until(moment + 1);
-            emit_difference(key, &before, &after, *moment, rows, errors);
-            before = after;
+        let (key, as_of) = (change.key, change.as_of());
+        if !self.failing.contains(key) {
+            self.expiries.skip(change.moments, as_of);
         }
+        let moments = std::mem::take(change.moments);
+        if let (Some(first), Some(mut group)) = (moments.first(), change.group()) {
+            let mut answer_until = |until| {
+                group.cursor.rewind_vals(group.storage);
+                self.logic.answer(key, &mut group, until)
+            };
+            let mut before = answer_until(*first);
+            for moment in &moments {
+                let after = answer_until(moment + 1);
+                if !self.expiries.hides(*moment, as_of) {
+                    emit_rows(key, &before, &after, *moment, rows);
+                }
+                emit_errors(&before, &after, *moment, errors);
+                before = after;
+            }
+            if before.error.is_some() {
+                self.failing.insert(key.to_vec());
+            } else if !self.failing.is_empty() {
+                self.failing.remove(key);
+            }
+        }
+        *change.moments = moments;
     }
 }
 
-/// Emits what leads from one answer to the next.
-fn emit_difference(key: &[u8], before: &Answer, after: &Answer, time: Time, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+/// Emits the rows that lead from one answer to the next.
+fn emit_rows(key: &[u8], before: &Answer, after: &Answer, time: Time, rows: &mut UpdatesBuilder) {
     let mut changes: Vec<(&[u8], Diff)> = Vec::new();
     for (answer, sign) in [(before, -1), (after, 1)] {
         changes.extend(answer.counts.iter().enumerate().map(|(index, count)| (answer.values.get(index), sign * count)));
@@ -77,6 +100,9 @@ fn emit_difference(key: &[u8], before: &Answer, after: &Answer, time: Time, rows
     for (value, diff) in changes {
         rows.push(key, &[value], time, diff);
     }
+}
+
+fn emit_errors(before: &Answer, after: &Answer, time: Time, errors: &mut UpdatesBuilder) {
     if before.error != after.error {
         for (error, diff) in [(&before.error, -1), (&after.error, 1)] {
             if let Some(error) = error {

@@ -25,17 +25,18 @@ struct Guard {
 
 impl Visit<RowBatch, 1> for Guard {
     fn visit(&mut self, mut change: Change<'_, RowBatch>, [errors]: &mut [UpdatesBuilder; 1]) {
-        let (row, moments) = (change.key, change.moments);
+        let row = change.key;
         let mut suspicious = self.below_zero.contains(row);
         let changes = &mut change.changes;
         changes.cursor.map_times(changes.storage, |_, diff| suspicious |= *diff < 0);
         if !suspicious {
             return;
         }
+        let moments = std::mem::take(change.moments);
         let mut group = change.group();
         let mut count_until = |until| group.as_mut().map_or(0, |group| group.count(until));
         let mut before = count_until(moments[0]);
-        for moment in moments {
+        for moment in &moments {
             let after = count_until(moment + 1);
             self.report(row, before, -1, *moment, errors);
             self.report(row, after, 1, *moment, errors);

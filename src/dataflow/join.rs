@@ -12,6 +12,7 @@ use timely::dataflow::operators::core::Concatenate;
 
 use super::accumulate::count_rows;
 use super::arrange::{arrange_rows, arrange_sums, flatten};
+use super::settle::Expiries;
 use super::threshold::threshold;
 use crate::plan::Threshold;
 use crate::row::spine::{RowTrace, SumTrace};
@@ -36,7 +37,7 @@ pub fn key_counts<'s>(side: Arranged<'s, RowTrace>, as_of: Time) -> Arranged<'s,
 
 /// The keys that occur, arranged with empty values.
 pub fn distinct_keys<'s>(counts: Arranged<'s, SumTrace>, as_of: Time) -> Arranged<'s, RowTrace> {
-    arrange_rows(threshold(counts, "Distinct keys", as_of, Threshold::Distinct), "Arrange keys")
+    arrange_rows(threshold(counts, "Distinct keys", as_of, Threshold::Distinct, Expiries::Loud), "Arrange keys")
 }
 
 /// The left rows whose key is not among the keys.

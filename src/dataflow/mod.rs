@@ -2,6 +2,7 @@
 //!
 //! - [`render`] walks a plan and calls one function a node; it finds arrangements that are there already.
 //! - [`arrange`] makes arrangements and reads them; `sweep` works off what changes in them, a piece at a time.
+//! - [`retain`] makes arrangements that forget, and `settle` says what consumers see of that.
 //! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `threshold` and
 //!   `upsert` the stateful ones.
 //! - [`sink`] is where changes leave a dataflow.
@@ -28,6 +29,8 @@ mod join;
 mod reduce;
 pub mod registry;
 pub mod render;
+pub mod retain;
+mod settle;
 pub mod sink;
 mod sweep;
 mod threshold;

@@ -8,6 +8,8 @@
 mod finish;
 mod parts;
 
+use std::collections::HashSet;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
 use differential_dataflow::operators::arrange::Arranged;
@@ -18,6 +20,7 @@ use timely::dataflow::{Scope, Stream};
 use timely::progress::frontier::{AntichainRef, MutableAntichain};
 
 use super::arrange::{Held, Output as Port};
+use super::settle::Expiries;
 use super::sweep::TURN;
 use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
@@ -59,6 +62,7 @@ pub fn reduce<'s>(
     plan: &Plan,
     inputs: Vec<Kept<'s>>,
     as_of: Time,
+    expiries: Expiries,
 ) -> Result<(Stream<'s, Time, Updates>, Stream<'s, Time, Updates>)> {
     let Node::Reduce { parts, outputs, always } = plan.node() else {
         return Err(Error::invalid("only a Reduce can be rendered as one"));
@@ -91,7 +95,7 @@ pub fn reduce<'s>(
     let (error_output, errors) = builder.new_output();
 
     let finishing = Finishing { plan: plan.clone(), outputs: outputs.clone(), codec, key };
-    let mut operator = Reduction { readers, finishing, always, as_of, begun: false, sweep: None };
+    let mut operator = Reduction { readers, finishing, always, as_of, begun: false, sweep: None, expiries, failing: HashSet::new() };
     builder.build(move |capabilities| {
         let (mut output, mut error_output) = (Port::from(output), Port::from(error_output));
         let mut initial = Some(capabilities);
@@ -146,6 +150,9 @@ struct Reduction {
     as_of: Time,
     begun: bool,
     sweep: Option<Progress>,
+    expiries: Expiries,
+    /// The keys whose row could not be given.
+    failing: HashSet<Vec<u8>>,
 }
 
 /// How far what has come is worked off.
@@ -207,6 +214,9 @@ impl Reduction {
             if !self.next(&mut sweep, &mut key, &mut moments) {
                 break true;
             }
+            if !self.failing.contains(&key) {
+                self.expiries.skip(&mut moments, self.as_of);
+            }
             if !moments.is_empty() {
                 self.load(&key, &moments, &mut runs);
             }
@@ -216,7 +226,9 @@ impl Reduction {
             }
         };
         if !runs.shown.is_empty() {
-            self.finishing.emit(&mut self.readers, &runs, rows, errors);
+            let (expiries, as_of) = (self.expiries, self.as_of);
+            let is_silent = |time| expiries.hides(time, as_of);
+            self.finishing.emit(&mut self.readers, &runs, is_silent, &mut self.failing, rows, errors);
         }
         if !done {
             self.sweep = Some(sweep);
@@ -273,7 +285,16 @@ struct Finishing {
 }
 
 impl Finishing {
-    fn emit(&self, readers: &mut [Box<dyn PartReader>], runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
+    /// Emits what changes at each moment: errors, and rows but for moments that are silent.
+    fn emit(
+        &self,
+        readers: &mut [Box<dyn PartReader>],
+        runs: &Runs,
+        is_silent: impl Fn(Time) -> bool,
+        failing: &mut HashSet<Vec<u8>>,
+        rows: &mut UpdatesBuilder,
+        errors: &mut UpdatesBuilder,
+    ) {
         let states = runs.shown.len();
         let mut failed: Vec<Option<String>> = vec![None; states];
         let encoded = self.columns(readers, states, &mut failed).and_then(|columns| self.codec.encode_values(&columns));
@@ -294,10 +315,17 @@ impl Finishing {
                 for (state, diff) in [(old, -1), (new, 1)] {
                     match &failed[state] {
                         _ if !runs.shown[state] => {}
+                        None if is_silent(*time) => {}
                         None => rows.push(key, &[value(state)], *time, diff),
                         Some(error) => errors.push(error.as_bytes(), &[], *time, diff),
                     }
                 }
+            }
+            let last = first + moments.len();
+            if runs.shown[last] && failed[last].is_some() {
+                failing.insert(key.to_vec());
+            } else if !failing.is_empty() {
+                failing.remove(key);
             }
         }
     }

@@ -6,9 +6,10 @@ use differential_dataflow::trace::TraceReader;
 use timely::progress::Antichain;
 
 use super::render::{ErrorSource, Kept};
-use crate::plan::{Fingerprint, RelationId};
+use super::retain::{Account, Keeper};
+use crate::plan::{Fingerprint, Memory, RelationId, Scope};
 use crate::row::Time;
-use crate::row::spine::{Memory, RowTrace, SumTrace};
+use crate::row::spine::{MemoryUse, RowTrace, SumTrace};
 
 /// A worker's traces.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub struct Entry {
     pub errors: BTreeSet<ErrorSource>,
     pub dataflow: u64,
     pub label: Label,
+    /// What it forgets by, if it does.
+    pub keeper: Option<Keeper>,
 }
 
 /// What an arrangement is called in `weir_arrangements`.
@@ -33,6 +36,8 @@ pub struct Label {
     pub operator: String,
     pub input: Option<String>,
     pub key: String,
+    pub scope: Scope,
+    pub memory: Memory,
 }
 
 /// A trace of either layout.
@@ -60,6 +65,34 @@ impl Trace {
     }
 }
 
+impl Entry {
+    /// How big it is, and how what it forgets by stands.
+    pub fn size(&self) -> Size {
+        let (rows, bytes) = self.trace.size();
+        let account = self.keeper.as_ref().map(|keeper| keeper.borrow().account());
+        Size { rows, bytes: bytes + account.map_or(0, |account| account.bytes), account }
+    }
+}
+
+/// How much a worker's part of an arrangement holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Size {
+    pub rows: usize,
+    pub bytes: usize,
+    pub account: Option<Account>,
+}
+
+impl Size {
+    /// Two workers' parts together.
+    pub fn plus(self, other: Size) -> Size {
+        let account = match (self.account, other.account) {
+            (Some(a), Some(b)) => Some(a.plus(b)),
+            (a, b) => a.or(b),
+        };
+        Size { rows: self.rows + other.rows, bytes: self.bytes + other.bytes, account }
+    }
+}
+
 fn compact<T: TraceReader<Time = Time>>(trace: &mut T) {
     let mut upper = Antichain::new();
     trace.read_upper(&mut upper);
@@ -70,7 +103,7 @@ fn compact<T: TraceReader<Time = Time>>(trace: &mut T) {
     }
 }
 
-fn size<T: TraceReader<Batch: Memory>>(trace: &T, len: impl Fn(&T::Batch) -> usize) -> (usize, usize) {
+fn size<T: TraceReader<Batch: MemoryUse>>(trace: &T, len: impl Fn(&T::Batch) -> usize) -> (usize, usize) {
     let (mut updates, mut bytes) = (0, 0);
     trace.map_spans(|span| {
         if let Some(batch) = &span.inner {

@@ -11,7 +11,7 @@ use timely::dataflow::operators::CapabilitySet;
 use timely::dataflow::operators::core::input::Handle as InputHandle;
 use timely::dataflow::operators::core::{Concatenate, Input as _, Probe};
 use timely::dataflow::operators::probe::Handle as ProbeHandle;
-use timely::dataflow::{Scope, Stream};
+use timely::dataflow::{Scope as TimelyScope, Stream};
 
 use super::accumulate::{Accumulate, count_rows};
 use super::arrange::{arrange_rows, arrange_sums, flatten};
@@ -19,14 +19,18 @@ use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
 use super::reduce::{Kept as Held, reduce};
+use super::retain::{Keeper, arrange_retained};
+use super::settle::{self, Expiries};
 use super::threshold::threshold;
 use super::topk::TopK;
 use super::upsert::upsert;
 use super::window::Window;
 use super::{join, registry};
 use crate::error::{Error, Result};
-use crate::plan::{Arrangement, Column, Fingerprint, JoinKind, Layout, Node, Plan, RelationId, RowType, Step};
-use crate::row::{Codec, Time, Updates, UpdatesBuilder, null_row, prefix_len};
+use crate::plan::{
+    Arrangement, Column, Expiry, Fingerprint, JoinKind, Layout, Memory, Node, Plan, Policy, RelationId, Retention, RowType, Scope, Step,
+};
+use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
 
 /// An operator on which rows can fail: what it computes, and the dataflow that it is in. (Two dataflows that read one
@@ -69,7 +73,7 @@ pub struct Relation {
 
 /// Renders plans into one dataflow.
 pub struct Renderer<'s, 'r> {
-    scope: Scope<'s, Time>,
+    scope: TimelyScope<'s, Time>,
     as_of: Time,
     registry: &'r mut Registry,
     /// Where what is arranged here is noted for others; None for a dataflow that is soon gone.
@@ -87,7 +91,13 @@ pub struct Renderer<'s, 'r> {
 }
 
 impl<'s, 'r> Renderer<'s, 'r> {
-    pub fn new(scope: Scope<'s, Time>, as_of: Time, registry: &'r mut Registry, publish: Option<u64>, relations: Vec<Relation>) -> Self {
+    pub fn new(
+        scope: TimelyScope<'s, Time>,
+        as_of: Time,
+        registry: &'r mut Registry,
+        publish: Option<u64>,
+        relations: Vec<Relation>,
+    ) -> Self {
         Renderer {
             scope,
             as_of,
@@ -122,7 +132,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             let kept = self.arrangement(&whole, "Whole rows")?;
             (self.flat(kept)?, whole.key)
         } else {
-            self.node(plan, key)?
+            self.node(plan, key, Expiries::Loud)?
         };
         let collection = if natural == key { collection } else { resplit(collection, plan.row(), key) };
         self.collections.insert(cached, collection.clone());
@@ -176,10 +186,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
         BTreeSet::from([source])
     }
 
-    /// Renders a node; gives its rows and the key by which they are split.
-    fn node(&mut self, plan: &Plan, key: usize) -> Result<(Collection<'s>, usize)> {
+    /// Renders a node; gives its rows and the key by which they are split. Where expiries are silent, an operator over groups
+    /// gives no changes for those.
+    fn node(&mut self, plan: &Plan, key: usize, expiries: Expiries) -> Result<(Collection<'s>, usize)> {
         Ok(match plan.node() {
-            Node::Get { id, name } => self.get(plan, *id, name, key)?,
+            Node::Get { id, name, .. } => self.get(plan, *id, name, key)?,
             Node::Constant { rows, diffs } => (self.constant(plan, rows, diffs, key)?, key),
             Node::Linear { input, .. } => (self.linear(plan, input, key)?, key),
             Node::Union { inputs } => {
@@ -196,7 +207,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let inputs = parts.iter().map(|part| self.arrangement(&part.input, "Reduce")).collect::<Result<Vec<_>>>()?;
                 let mut sources: BTreeSet<_> = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
                 let kept = inputs.into_iter().map(|input| input.kept).collect();
-                let (rows, errors) = reduce(self.scope, plan, kept, self.as_of)?;
+                let (rows, errors) = reduce(self.scope, plan, kept, self.as_of, expiries)?;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, parts[0].input.key)
             }
@@ -204,7 +215,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let values = input.input.row().columns[input.key..].to_vec();
                 let logic = TopK { offset: *offset, limit: *limit, rank: *rank, expose: *expose, values };
                 let arranged = self.arranged_rows(input, "TopK")?;
-                let (rows, errors) = per_group(arranged.0, "TopK", self.as_of, logic);
+                let (rows, errors) = per_group(arranged.0, "TopK", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
                 if *rank != crate::plan::Rank::RowNumber {
                     sources.extend(self.error_source(plan.fingerprint(), errors));
@@ -219,19 +230,81 @@ impl<'s, 'r> Renderer<'s, 'r> {
                     outputs: Codec::new(&outputs, 0)?,
                 };
                 let arranged = self.arranged_rows(input, "Window")?;
-                let (rows, errors) = per_group(arranged.0, "Window", self.as_of, logic);
+                let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, input.key)
             }
+            Node::Remember { input } => {
+                let arranged = self.arrangement(input, "Remember")?;
+                (self.flat(arranged)?, input.key)
+            }
+            Node::Settle { input, policy, expiry } => self.settle(plan, input, *policy, *expiry, key)?,
             Node::Threshold { input, kind } => {
                 let arranged = self.arrangement(input, "Threshold")?;
                 let Held::Sums(sums) = arranged.kept else {
                     return Err(Error::invalid("a Threshold reads an arrangement of sums"));
                 };
-                (Collection { rows: threshold(sums, "Threshold", self.as_of, *kind), errors: arranged.errors }, input.key)
+                (Collection { rows: threshold(sums, "Threshold", self.as_of, *kind, expiries), errors: arranged.errors }, input.key)
             }
         })
+    }
+
+    /// What consumers see of an operator over inputs that expire, and the key by which it is split.
+    fn settle(&mut self, plan: &Plan, input: &Plan, policy: Policy, expiry: Expiry, key: usize) -> Result<(Collection<'s>, usize)> {
+        let as_of = self.as_of;
+        match (policy, expiry) {
+            (Policy::Retract, _) => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                Ok((Collection { rows: settle::showing(rows, as_of), errors }, key))
+            }
+            (Policy::Forget, Expiry::Groups { .. }) => self.node(input, key, Expiries::Silent),
+            (Policy::Forget | Policy::Keep, Expiry::Removes) => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                Ok((Collection { rows: settle::without_expiries(rows, as_of), errors }, key))
+            }
+            (Policy::Forget | Policy::Keep, Expiry::Adds) => {
+                let width = input.row().len();
+                let Collection { rows, errors } = self.collection(input, width)?;
+                Ok((Collection { rows: settle::owing(rows, as_of), errors }, width))
+            }
+            (Policy::Keep, Expiry::Groups { key }) => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                let id = plan.fingerprint().derived("kept");
+                let kept = match self.existing(id)? {
+                    Some(kept) => kept,
+                    None => {
+                        let news = self.news(input)?;
+                        let kept = settle::keeping(rows.clone(), news, as_of);
+                        let label = Label {
+                            view: self.view.clone(),
+                            operator: format!("{} (kept answers)", crate::plan::operator(input.node())),
+                            input: None,
+                            key: names(&input.row().columns[..key]),
+                            scope: Scope::Group,
+                            memory: Memory { policy, ..Memory::default() },
+                        };
+                        self.note(id, Held::Rows(kept), errors.clone(), label, None)
+                    }
+                };
+                let kept = self.flat(kept)?;
+                let published = self.scope.concatenate([rows, kept.rows]);
+                Ok((Collection { rows: settle::without_expiries(published, as_of), errors }, key))
+            }
+        }
+    }
+
+    /// The keys of an operator's groups when they are written to, where its rows may not tell: a top-N that skips the first
+    /// rows is empty over a group that has few.
+    fn news(&mut self, plan: &Plan) -> Result<Option<Stream<'s, Time, Updates>>> {
+        let Node::TopK { input, offset: 1.., .. } = plan.node() else { return Ok(None) };
+        let (arranged, _) = self.arranged_rows(input, "TopK")?;
+        let rows = flatten(arranged, "News", self.as_of);
+        Ok(Some(join::map_containers(rows, |updates| {
+            let mut keys = Updates::default();
+            (0..updates.len()).for_each(|index| keys.push(updates.key(index), &[], updates.time(index), 1));
+            keys
+        })))
     }
 
     fn linear(&mut self, plan: &Plan, input: &Plan, key: usize) -> Result<Collection<'s>> {
@@ -363,9 +436,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
         }
         let columns: Vec<Column> = side.input.row().columns[..side.key].to_vec();
         let counts = join::key_counts(arranged, self.as_of);
-        self.note(counts_id, Held::Sums(counts.clone()), BTreeSet::new(), self.label("Join (key counts)", side, &columns));
+        self.note(counts_id, Held::Sums(counts.clone()), BTreeSet::new(), self.derived_label("Join (key counts)", side, &columns), None);
         let keys = join::distinct_keys(counts, self.as_of);
-        self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.label("Join (keys)", side, &columns));
+        self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.derived_label("Join (keys)", side, &columns), None);
         keys
     }
 
@@ -434,17 +507,19 @@ impl<'s, 'r> Renderer<'s, 'r> {
         }
         let label = self.label(operator, arrangement, &arrangement.input.row().columns[..arrangement.key]);
         if let Some(arranged) = self.relation_as_it_comes(arrangement)? {
-            return Ok(self.note(id, arranged.kept, arranged.errors, label));
+            return Ok(self.note(id, arranged.kept, arranged.errors, label, None));
         }
-        let (kept, errors) = match &arrangement.layout {
+        let (kept, errors, keeper) = match &arrangement.layout {
             Layout::Rows => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
-                (Held::Rows(arrange_rows(input.rows, "Arrange")), input.errors)
+                let (rows, keeper) = self.arrange_rows(input.rows, arrangement.retention);
+                (rows, input.errors, keeper)
             }
             Layout::Sums(sums) if sums.is_empty() => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
                 // The value columns do not matter: a group is counted by its key.
-                (Held::Sums(arrange_sums(count_rows(input.rows), "Arrange counts")), input.errors)
+                let (sums, keeper) = self.arrange_sums(count_rows(input.rows), arrangement.retention);
+                (sums, input.errors, keeper)
             }
             Layout::Sums(sums) => {
                 let accumulate = Accumulate::new(arrangement.input.row(), arrangement.key, sums)?;
@@ -464,10 +539,31 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 if fallible {
                     errors.extend(self.error_source(arrangement.input.fingerprint().derived("accumulated"), failed));
                 }
-                (Held::Sums(arrange_sums(partial, "Arrange sums")), errors)
+                let (sums, keeper) = self.arrange_sums(partial, arrangement.retention);
+                (sums, errors, keeper)
             }
         };
-        Ok(self.note(id, kept, errors, label))
+        Ok(self.note(id, kept, errors, label, keeper))
+    }
+
+    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
+        match retention {
+            None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
+            Some(retention) => {
+                let (arranged, keeper) = arrange_retained(rows, retention, "Arrange, and forget");
+                (Held::Rows(arranged), Some(keeper))
+            }
+        }
+    }
+
+    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
+        match retention {
+            None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
+            Some(retention) => {
+                let (arranged, keeper) = arrange_retained(sums, retention, "Arrange sums, and forget");
+                (Held::Sums(arranged), Some(keeper))
+            }
+        }
     }
 
     /// The arrangement that a relation's rows are in as they come, if that is what is asked for: with a primary key rows
@@ -509,12 +605,31 @@ impl<'s, 'r> Renderer<'s, 'r> {
             view: self.view.clone(),
             operator: operator.to_owned(),
             input: arrangement.name.clone(),
-            key: key.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+            key: names(key),
+            scope: match arrangement.retention {
+                Some(retention) => retention.scope,
+                None if operator.starts_with("Join") || operator == "Get" => Scope::Row,
+                None => Scope::Group,
+            },
+            memory: arrangement.memory.clone(),
         }
     }
 
+    /// The label of what is derived from a join's side and forgets as that does.
+    fn derived_label(&self, operator: &str, side: &Arrangement, key: &[Column]) -> Label {
+        let label = self.label(operator, side, key);
+        Label { input: None, memory: Memory { ttl: None, ttl_max: None, ..label.memory }, ..label }
+    }
+
     /// Notes an arrangement that has been made.
-    fn note(&mut self, id: Fingerprint, kept: Held<'s>, errors: BTreeSet<ErrorSource>, label: Label) -> Arrangeds<'s> {
+    fn note(
+        &mut self,
+        id: Fingerprint,
+        kept: Held<'s>,
+        errors: BTreeSet<ErrorSource>,
+        label: Label,
+        keeper: Option<Keeper>,
+    ) -> Arrangeds<'s> {
         let trace = match &kept {
             Held::Rows(arranged) => {
                 arranged.stream.clone().probe_with(&self.probe);
@@ -526,7 +641,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
         };
         if let Some(dataflow) = self.publish {
-            self.registry.entries.insert(id, Entry { trace, errors: errors.clone(), dataflow, label });
+            self.registry.entries.insert(id, Entry { trace, errors: errors.clone(), dataflow, label, keeper });
         }
         let arranged = Arrangeds { kept, errors };
         self.arrangements.insert(id, arranged.clone());
@@ -537,7 +652,12 @@ impl<'s, 'r> Renderer<'s, 'r> {
 impl Relation {
     /// The plan that gets this relation.
     pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone() }, self.row.clone())
+        Plan::new(Node::Get { id: self.id, name: self.name.clone(), retracts: self.retracts() }, self.row.clone())
+    }
+
+    /// Whether rows may be taken away.
+    fn retracts(&self) -> bool {
+        self.kept || !self.primary_key.is_empty()
     }
 
     /// How its rows are arranged as they come, if they are.
@@ -562,7 +682,7 @@ pub struct Kept {
 fn by_primary_key(get: &Plan, primary_key: &[usize]) -> Kept {
     let columns = &get.row().columns;
     let order: Vec<usize> = primary_key.iter().copied().chain((0..columns.len()).filter(|c| !primary_key.contains(c))).collect();
-    let arranged = |input: Plan| Arrangement { input, key: primary_key.len(), layout: Layout::Rows, name: None };
+    let arranged = |input: Plan| Arrangement::rows(input, primary_key.len());
     if order.iter().enumerate().all(|(index, column)| index == *column) {
         return Kept { arrangement: arranged(get.clone()), restore: None };
     }
@@ -598,7 +718,11 @@ fn relation_of(plan: &Plan) -> Option<(&Plan, RelationId)> {
 
 /// The arrangement of a plan by all of its columns.
 pub fn whole_rows(plan: &Plan) -> Arrangement {
-    Arrangement { input: plan.clone(), key: plan.row().len(), layout: Layout::Rows, name: None }
+    Arrangement::rows(plan.clone(), plan.row().len())
+}
+
+fn names(columns: &[Column]) -> String {
+    columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether some row can fail in a linear operator.

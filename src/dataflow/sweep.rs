@@ -59,7 +59,7 @@ pub struct Sweep<B: Navigable> {
 pub struct Change<'a, B: Navigable> {
     pub key: &'a [u8],
     /// When it changes, ascending; never empty.
-    pub moments: &'a [Time],
+    pub moments: &'a mut Vec<Time>,
     /// What has come of it, from its first value on.
     pub changes: Group<'a, B>,
     contents: &'a mut Contents<B>,
@@ -123,6 +123,11 @@ impl<B: Keyed> Sweep<B> {
 }
 
 impl<B: Keyed> Change<'_, B> {
+    /// The dataflow's beginning.
+    pub fn as_of(&self) -> Time {
+        self.changes.as_of
+    }
+
     /// All that the arrangement holds of the key. A key whose updates have cancelled in the trace is not there: its group
     /// is empty, before and after.
     pub fn group(&mut self) -> Option<Group<'_, B>> {
@@ -194,9 +199,11 @@ pub fn per_key<'s, B: Keyed, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataflow::accumulate::count_rows;
     use crate::dataflow::arrange::{arrange_rows, arrange_sums};
     use crate::dataflow::groups::{Answer, GroupLogic, per_group};
     use crate::dataflow::join::map_containers;
+    use crate::dataflow::settle::Expiries;
     use crate::dataflow::threshold::threshold;
     use crate::plan::Threshold;
     use std::cell::{Cell, RefCell};
@@ -248,7 +255,7 @@ mod tests {
             let out = Seen::default();
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Itself", 0, Itself(Rc::clone(&answers)));
+                let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Itself", 0, Expiries::Loud, Itself(Rc::clone(&answers)));
                 (input, spy(rows, &out).probe().0)
             });
             // Both moments come as one batch.
@@ -277,8 +284,8 @@ mod tests {
             let out = Seen::default();
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let counts = arrange_sums(crate::dataflow::accumulate::count_rows(stream), "Arrange");
-                (input, spy(threshold(counts, "Distinct", 0, Threshold::Distinct), &out).probe().0)
+                let counts = arrange_sums(count_rows(stream), "Arrange");
+                (input, spy(threshold(counts, "Distinct", 0, Threshold::Distinct, Expiries::Loud), &out).probe().0)
             });
             for time in 0..6 {
                 input.send_batch(&mut all_groups(&[(time, if time % 2 == 0 { 1 } else { -1 })]));
@@ -291,5 +298,30 @@ mod tests {
                 assert_eq!(seen, vec![if time % 2 == 0 { 1 } else { -1 }; GROUPS as usize], "at {time}");
             }
         });
+    }
+
+    #[test]
+    fn a_group_that_expires_between_two_rows_of_one_batch_starts_afresh() {
+        let at = crate::engine::time::at;
+        let times = [(at(1, 1), 1), (at(2, 0), -1), (at(2, 1), 1), (at(3, 0), -1)];
+        let outputs: [fn(Stream<'_, Time, Updates>) -> Stream<'_, Time, Updates>; 2] = [
+            |rows| per_group(arrange_rows(rows, "Arrange"), "Itself", 0, Expiries::Silent, Itself(Rc::default())).0,
+            |rows| threshold(arrange_sums(count_rows(rows), "Arrange"), "Distinct", 0, Threshold::Distinct, Expiries::Silent),
+        ];
+        for output in outputs {
+            timely::execute_directly(move |worker| {
+                let out = Seen::default();
+                let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
+                    let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
+                    (input, spy(output(stream), &out).probe().0)
+                });
+                let mut updates = Updates::default();
+                times.iter().for_each(|(time, diff)| updates.push(b"key", b"value", *time, *diff));
+                input.send_batch(&mut updates);
+                input.advance_to(at(4, 0));
+                worker.step_while(|| probe.less_than(&at(4, 0)));
+                assert_eq!(*out.borrow(), [(at(1, 1), 1), (at(2, 1), 1)]);
+            });
+        }
     }
 }

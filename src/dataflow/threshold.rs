@@ -5,6 +5,7 @@ use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 
 use super::accumulate::History;
+use super::settle::Expiries;
 use super::sweep::{Change, Visit, per_key};
 use crate::plan::Threshold;
 use crate::row::spine::{SumBatch, SumTrace};
@@ -20,27 +21,36 @@ impl Threshold {
 }
 
 /// Each key as often as `kind` makes of its count.
-pub fn threshold<'s>(arranged: Arranged<'s, SumTrace>, name: &str, as_of: Time, kind: Threshold) -> Stream<'s, Time, Updates> {
-    let [rows] = per_key(arranged, name, as_of, Counts { kind, history: History::default() });
+pub fn threshold<'s>(
+    arranged: Arranged<'s, SumTrace>,
+    name: &str,
+    as_of: Time,
+    kind: Threshold,
+    expiries: Expiries,
+) -> Stream<'s, Time, Updates> {
+    let [rows] = per_key(arranged, name, as_of, Counts { kind, expiries, history: History::default() });
     rows
 }
 
 struct Counts {
     kind: Threshold,
+    expiries: Expiries,
     history: History,
 }
 
 impl Visit<SumBatch, 1> for Counts {
     fn visit(&mut self, mut change: Change<'_, SumBatch>, [rows]: &mut [UpdatesBuilder; 1]) {
-        let (history, moments) = (&mut self.history, change.moments);
+        let (history, as_of) = (&mut self.history, change.as_of());
+        self.expiries.skip(change.moments, as_of);
+        let Some(first) = change.moments.first().copied() else { return };
         history.clear();
         if let Some(group) = change.group() {
-            group.cursor.map_times(group.storage, |time, sums| history.add(group.as_of.max(*time), moments[0], sums));
+            group.cursor.map_times(group.storage, |time, sums| history.add(as_of.max(*time), first, sums));
         }
-        let mut before = self.kind.of(history.until(moments[0]).rows());
-        for moment in moments {
+        let mut before = self.kind.of(history.until(first).rows());
+        for moment in &*change.moments {
             let after = self.kind.of(history.until(moment + 1).rows());
-            if after != before {
+            if after != before && !self.expiries.hides(*moment, as_of) {
                 rows.push(change.key, &[], *moment, after - before);
             }
             before = after;

@@ -11,6 +11,7 @@ use super::runtime::Runtime;
 use super::session::Session;
 use super::{Clock, Engine, Handle, Shared};
 use crate::error::{Error, Result};
+use crate::sql::retention::Defaults;
 
 /// How often a wall clock moves when no rows come.
 pub(super) const DEFAULT_TICK: Duration = Duration::from_millis(100);
@@ -76,6 +77,7 @@ impl Builder {
             base: self.base,
             output: Arc::new(Mutex::new(self.output)),
             default_clock: self.clock,
+            defaults: Defaults::default(),
         };
         Ok(Engine(Arc::new(Handle(Arc::new(Shared { session: Mutex::new(session), driver })))))
     }

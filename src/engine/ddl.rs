@@ -7,11 +7,11 @@ use super::catalog::{Member, View};
 use super::changelog::Log;
 use super::plans;
 use super::session::Session;
-use super::settings::check_view_options;
 use super::table::{Storage, Table};
 use crate::connector::{self, TableSpec};
 use crate::error::{Error, Result};
 use crate::sql::planner::Purpose;
+use crate::sql::retention::altered;
 use crate::sql::statement::{CreateTable, CreateView, SqlOption, Statement};
 
 /// What a statement says that is accepted and has no effect yet, in a few words, for those who show no outcomes.
@@ -67,7 +67,6 @@ impl Session {
         } else {
             self.catalog.check_free(name)?;
         }
-        check_view_options(&create.options)?;
         let view = self.plan_view(create, text)?;
         if view.reads.contains(name) {
             return Err(Error::invalid(format!("view '{name}' cannot be replaced by a query over itself")));
@@ -88,7 +87,7 @@ impl Session {
     }
 
     fn plan_view(&self, create: &CreateView, text: &str) -> Result<View> {
-        let (planned, reads) = self.plan(&create.query, Purpose::Maintain)?;
+        let (planned, reads) = self.plan_remembering(&create.query, Purpose::Maintain, &create.options)?;
         let mut names = plans::shown_names(&planned);
         if !create.columns.is_empty() {
             if create.columns.len() != names.len() {
@@ -121,11 +120,11 @@ impl Session {
     /// ALTER VIEW name SET (options).
     pub fn alter_view(&mut self, name: &str, options: &[SqlOption]) -> Result<Outcome> {
         self.check_no_transaction("ALTER VIEW")?;
-        self.catalog.view(name)?;
-        check_view_options(options)?;
+        let view = self.catalog.view(name)?;
+        let options = altered(&view.options, options);
+        self.retentions(&options, &view.query)?;
         if let Some(view) = self.catalog.view_mut(name) {
-            view.options.retain(|had| options.iter().all(|new| new.name != had.name));
-            view.options.extend_from_slice(options);
+            view.options = options;
         }
         Ok(Outcome::Done(format!("ALTER VIEW {name}")))
     }

@@ -17,6 +17,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType};
 use crate::sql::planner::{self, Planned, Purpose, Relation};
+use crate::sql::retention::Retentions;
 use crate::sql::statement::Query;
 
 /// The catalog for one planning.
@@ -36,9 +37,9 @@ impl<'a> Names<'a> {
         Names { catalog, driver, transaction, purpose, read: RefCell::default(), refused: RefCell::default() }
     }
 
-    /// Plans a query over these names.
-    pub fn plan(&self, query: &Query) -> Result<Planned> {
-        let planned = planner::plan_query(query, self, self.purpose);
+    /// Plans a query over these names, which remembers of them what was `said`.
+    pub fn plan(&self, query: &Query, said: &Retentions) -> Result<Planned> {
+        let planned = planner::plan_query(query, self, self.purpose, said);
         match self.refused.borrow_mut().take() {
             Some(refused) => Err(refused),
             None => planned,
@@ -88,7 +89,7 @@ impl<'a> Names<'a> {
             return Ok(if view.materialized { view.plan.boundary() } else { view.plan.clone() });
         }
         let names = Names::new(self.catalog, self.driver, self.transaction, self.purpose);
-        let planned = names.plan(&view.query)?;
+        let planned = names.plan(&view.query, &Retentions::none())?;
         let columns: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(plans::select(&planned.plan, &planned.show, &columns))
     }

@@ -16,10 +16,10 @@ use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet, Peeked
 use super::{Update, time};
 use crate::connector::{Op, Sink};
 use crate::dataflow::columnar::ColumnBatch;
-use crate::dataflow::registry::Label;
+use crate::dataflow::registry::{Label, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
-use crate::plan::{Fingerprint, Node, Plan, RelationId};
+use crate::plan::{Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
 
 /// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
@@ -293,6 +293,9 @@ impl Log {
             let id = arrangement.fingerprint();
             into.extend([id, id.derived("key counts"), id.derived("keys")]);
         }
+        if let Node::Settle { .. } = plan.node() {
+            into.insert(plan.fingerprint().derived("kept"));
+        }
         plan.inputs().into_iter().for_each(|input| self.reach(input, seen, into));
     }
 
@@ -310,7 +313,7 @@ impl Log {
                 }
             }
             Node::Constant { .. } => {}
-            Node::Linear { input, .. } | Node::Negate { input } => self.missing(input, have, seen, into),
+            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => self.missing(input, have, seen, into),
             Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, seen, into)),
             _ => {
                 for arrangement in plan.arrangements() {
@@ -514,10 +517,10 @@ impl Runtime {
         let mut log = self.log();
         let (reply, answers) = channel();
         log.send_all(|_| Command::Sizes { reply: reply.clone() })?;
-        let mut sizes: HashMap<Fingerprint, (usize, usize)> = HashMap::new();
-        for (id, rows, bytes) in self.progress.gather(&answers, log.workers.len())?.into_iter().flatten() {
+        let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
+        for (id, part) in self.progress.gather(&answers, log.workers.len())?.into_iter().flatten() {
             let size = sizes.entry(id).or_default();
-            *size = (size.0 + rows, size.1 + bytes);
+            *size = size.plus(part);
         }
         let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
         let mut infos: Vec<ArrangementInfo> = log
@@ -525,9 +528,9 @@ impl Runtime {
             .values()
             .flat_map(|dataflow| &dataflow.arrangements)
             .map(|(id, label)| {
-                let (rows, bytes) = sizes.get(id).copied().unwrap_or_default();
+                let size = sizes.get(id).copied().unwrap_or_default();
                 let readers = exports.iter().filter(|(_, reached)| reached.contains(id)).count();
-                ArrangementInfo::new(label, readers, rows, bytes)
+                ArrangementInfo::new(label, readers, size)
             })
             .collect();
         infos.sort_by(|a, b| (&a.view, &a.operator, &a.input, &a.key).cmp(&(&b.view, &b.operator, &b.input, &b.key)));
@@ -619,24 +622,25 @@ impl Input {
 }
 
 impl ArrangementInfo {
-    fn new(label: &Label, readers: usize, rows: usize, bytes: usize) -> Self {
-        let scope = if label.operator.starts_with("Join") || label.operator == "Get" { "row" } else { "group" };
+    fn new(label: &Label, readers: usize, size: Size) -> Self {
+        let Memory { ttl, policy, origin, .. } = &label.memory;
+        let account = size.account.unwrap_or_default();
         ArrangementInfo {
             view: label.view.clone(),
             operator: label.operator.clone(),
             input: label.input.clone(),
             key: label.key.clone(),
-            scope: scope.to_owned(),
-            ttl_ms: None,
-            policy: None,
-            origin: "default".to_owned(),
+            scope: label.scope.to_string(),
+            ttl_ms: ttl.map(|ttl| ttl as i64),
+            policy: ttl.map(|_| policy.to_string()),
+            origin: origin.to_string(),
             readers: readers as i64,
-            rows: rows as i64,
-            bytes: bytes as i64,
-            live_scopes: 0,
-            expired: 0,
-            late_retractions: 0,
-            next_deadline: None,
+            rows: size.rows as i64,
+            bytes: size.bytes as i64,
+            live_scopes: account.live_scopes as i64,
+            expired: account.expired as i64,
+            late_retractions: account.late_retractions as i64,
+            next_deadline: account.next_deadline.map(|instant| instant as i64),
         }
     }
 }

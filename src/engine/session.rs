@@ -18,7 +18,8 @@ use crate::connector::Output;
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 use crate::sql::planner::{Planned, Purpose};
-use crate::sql::statement::{DropKind, Parsed, Query, Statement};
+use crate::sql::retention::{Defaults, Retentions};
+use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
 
 /// What statements work on. There is one for an engine.
 pub(super) struct Session {
@@ -30,6 +31,8 @@ pub(super) struct Session {
     /// Where print sinks write.
     pub output: Output,
     pub default_clock: Clock,
+    /// What SET says of what views and jobs remember.
+    pub defaults: Defaults,
 }
 
 /// A planned query and the names that it reads.
@@ -72,9 +75,24 @@ impl Session {
 
     /// Plans a query, and says what it reads.
     pub fn plan(&self, query: &Query, purpose: Purpose) -> Result<PlannedReads> {
+        self.plan_remembering(query, purpose, &[])
+    }
+
+    /// [`Session::plan`] with options that say what is remembered for how long.
+    pub fn plan_remembering(&self, query: &Query, purpose: Purpose, options: &[SqlOption]) -> Result<PlannedReads> {
         let names = Names::new(&self.catalog, &self.driver, self.transaction.as_ref(), purpose);
-        let planned = names.plan(query)?;
+        let said = match purpose {
+            Purpose::Maintain => self.retentions(options, query)?,
+            // What is answered once remembers nothing; its hints are checked all the same.
+            Purpose::Once { .. } => Retentions::new(&Defaults::default(), &[], query)?,
+        };
+        let planned = names.plan(query, &said)?;
         Ok((planned, names.into_read()))
+    }
+
+    /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.
+    pub fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
+        Retentions::new(&self.defaults, options, query)
     }
 
     /// A query's answer is as of now.

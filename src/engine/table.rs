@@ -120,7 +120,8 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone() }, self.row.clone())
+        let retracts = !self.primary_key.is_empty() || self.spec().is_none_or(TableSpec::retracts);
+        Plan::new(Node::Get { id: self.id, name: self.name.clone(), retracts }, self.row.clone())
     }
 
     /// The table as a dataflow knows it.

@@ -16,7 +16,7 @@ use super::runtime::Rows;
 use super::table::Table;
 use crate::connector::Op;
 use crate::error::Result;
-use crate::plan::{Arrangement, JoinKind, Layout, Node, Plan, RelationId, RowType};
+use crate::plan::{Arrangement, JoinKind, Node, Plan, RelationId, RowType};
 
 /// The changes of an open transaction.
 #[derive(Default)]
@@ -69,7 +69,7 @@ fn without_keys(get: &Plan, written: &RecordBatch, key: &[usize]) -> Result<Plan
     let row = get.row();
     let names: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
     let keys = RowType::new(key.iter().map(|k| row.columns[*k].clone()));
-    let arranged = |input| Arrangement { input, key: key.len(), layout: Layout::Rows, name: None };
+    let arranged = |input| Arrangement::rows(input, key.len());
 
     // An arrangement's key leads its row, so the key's columns move to the front and, after the join, back.
     let order: Vec<usize> = key.iter().copied().chain((0..row.len()).filter(|i| !key.contains(i))).collect();

@@ -16,7 +16,7 @@ use super::publish::{ErrorBoard, Post, Publish, Send, Watch};
 use super::runtime::{Progress, Time};
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
-use crate::dataflow::registry::{Label, Registry};
+use crate::dataflow::registry::{Label, Registry, Size};
 use crate::dataflow::render::{Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
@@ -57,7 +57,7 @@ pub enum Command {
         reply: Sender<Result<Peeked>>,
     },
     Sizes {
-        reply: Sender<Vec<(Fingerprint, usize, usize)>>,
+        reply: Sender<Vec<(Fingerprint, Size)>>,
     },
     Shutdown,
 }
@@ -202,10 +202,7 @@ impl<'w> Agent<'w> {
                 }
             },
             Command::Sizes { reply } => {
-                let sizes = self.registry.entries.iter().map(|(id, entry)| {
-                    let (rows, bytes) = entry.trace.size();
-                    (*id, rows, bytes)
-                });
+                let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size()));
                 let _gone = reply.send(sizes.collect());
             }
             Command::Shutdown => {}
@@ -377,7 +374,7 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
     !renderer.has(&whole_rows(plan))
         && match plan.node() {
             Node::Get { id, .. } => renderer.is_stream(*id),
-            Node::Linear { input, .. } | Node::Negate { input } => streams_a_source(input, renderer),
+            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => streams_a_source(input, renderer),
             Node::Union { inputs } => inputs.iter().any(|input| streams_a_source(input, renderer)),
             _ => false,
         }

@@ -21,10 +21,11 @@ use std::fmt::Write;
 use arrow::compute::SortOptions;
 
 use super::{
-    Arrangement, Column, Fingerprint, Finish, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Scalar, Step, Sum, SumKind,
-    Threshold,
+    Arrangement, Bound, Column, Fingerprint, Finish, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar, Step,
+    Sum, SumKind, Threshold,
 };
 use crate::eval::{readable, readable_aggregate, readable_window};
+use crate::sql::duration::format_duration;
 
 /// How a plan is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,29 @@ impl Tree {
         if let Some(cost) = cost(node, index) {
             self.line(depth + 1, cost);
         }
-        self.line(depth + 1, "unbounded because no state_ttl is set");
+        self.line(depth + 1, &bound(arrangement));
+    }
+}
+
+/// What an arrangement remembers, or that nothing makes it forget.
+fn bound(arrangement: &Arrangement) -> String {
+    match (arrangement.bound(), arrangement.retention) {
+        (Bound::Retention, Some(retention)) => {
+            let memory = &arrangement.memory;
+            let mut text = format!("scope={}", retention.scope);
+            for (name, figure) in [("ttl", retention.ttl), ("ttl_max", retention.ttl_max)] {
+                if let Some(figure) = figure {
+                    let _ = write!(text, " {name}={}", format_duration(figure));
+                }
+            }
+            if retention.refresh == Refresh::Create {
+                text.push_str(" refresh=create");
+            }
+            let _ = write!(text, " on_expiry={} from {}", memory.policy, memory.origin);
+            text
+        }
+        (Bound::Nothing(reason), _) => format!("unbounded because {reason}"),
+        _ => "bounded by what its input remembers".to_owned(),
     }
 }
 
@@ -170,12 +193,13 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
-        Node::Union { .. } | Node::Negate { .. } => operator.to_owned(),
+        Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
+        Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
     }
 }
 
 /// The operator's name in the algebra.
-fn operator(node: &Node) -> &'static str {
+pub fn operator(node: &Node) -> &'static str {
     match node {
         Node::Get { .. } => "Get",
         Node::Constant { .. } => "Constant",
@@ -187,6 +211,8 @@ fn operator(node: &Node) -> &'static str {
         Node::Union { .. } => "Union",
         Node::Negate { .. } => "Negate",
         Node::Threshold { .. } => "Threshold",
+        Node::Remember { .. } => "Remember",
+        Node::Settle { .. } => "Settle",
     }
 }
 
@@ -408,7 +434,7 @@ mod tests {
     }
 
     fn get(id: u64, name: &str, columns: &[&str]) -> Plan {
-        Plan::new(Node::Get { id: RelationId(id), name: name.into() }, RowType::new(columns.iter().map(|c| int(c))))
+        Plan::new(Node::Get { id: RelationId(id), name: name.into(), retracts: true }, RowType::new(columns.iter().map(|c| int(c))))
     }
 
     fn column(name: &str, index: usize) -> Scalar {
@@ -420,7 +446,7 @@ mod tests {
     }
 
     fn rows(input: Plan, key: usize, name: Option<&str>) -> Arrangement {
-        Arrangement { input, key, layout: Layout::Rows, name: name.map(str::to_owned) }
+        Arrangement { name: name.map(str::to_owned), ..Arrangement::rows(input, key) }
     }
 
     /// `SELECT k, COUNT(*) FROM t WHERE v > 0 GROUP BY k`
@@ -429,7 +455,7 @@ mod tests {
         let steps = vec![positive("v", 1), Step::Project(vec![(column("k", 0), int("k"))])];
         let input = Plan::new(Node::Linear { input: get(1, "t", &["k", "v"]), steps }, row);
         let sums = Layout::Sums(vec![Sum { kind: SumKind::Count, column: None, filter: None }]);
-        let part = Part { input: Arrangement { input, key: 1, layout: sums, name: None }, kind: PartKind::Accumulable };
+        let part = Part { input: Arrangement { layout: sums, ..Arrangement::rows(input, 1) }, kind: PartKind::Accumulable };
         let outputs = vec![Output { part: 0, finish: Finish::Value(0), column: int("count(*)") }];
         let row = RowType::new([int("k"), int("count(*)")]);
         Plan::new(Node::Reduce { parts: vec![part], outputs, always: vec![] }, row)
@@ -515,11 +541,11 @@ Reduce key=[] string_agg(v, ',')
         let mut v = int("v");
         v.sort.descending = true;
         let row = RowType::new([int("k"), v.clone()]);
-        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into() }, row);
+        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), retracts: true }, row);
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![
-            Part { input: Arrangement { input: input.clone(), key: 1, layout: sums, name: None }, kind: PartKind::Accumulable },
+            Part { input: Arrangement { layout: sums, ..Arrangement::rows(input.clone(), 1) }, kind: PartKind::Accumulable },
             Part { input: rows(input, 1, None), kind: PartKind::First },
         ];
         let output = |part, finish| Output { part, finish, column: v.clone() };

@@ -49,6 +49,7 @@ impl Fingerprint {
         arrangement.input.fingerprint().hash(&mut digest);
         arrangement.key.hash(&mut digest);
         arrangement.layout.hash(&mut digest);
+        arrangement.retention.hash(&mut digest);
         digest.finish128()
     }
 }
@@ -88,7 +89,7 @@ impl Digest {
 
     fn node(&mut self, node: &Node) {
         match node {
-            Node::Get { id, name: _ } => {
+            Node::Get { id, name: _, retracts: _ } => {
                 self.tag("get");
                 id.hash(self);
             }
@@ -130,6 +131,14 @@ impl Digest {
             Node::Threshold { input, kind } => {
                 self.tag("threshold");
                 (input.fingerprint(), kind).hash(self);
+            }
+            Node::Remember { input } => {
+                self.tag("remember");
+                input.fingerprint().hash(self);
+            }
+            Node::Settle { input, policy, expiry } => {
+                self.tag("settle");
+                (input.fingerprint(), policy, expiry).hash(self);
             }
         }
     }
@@ -323,7 +332,7 @@ mod tests {
 
     fn get(id: u64, name: &str) -> Plan {
         let row = RowType::new([Column::new("k", DataType::Int64, false), Column::new("v", DataType::Int64, true)]);
-        Plan::new(Node::Get { id: RelationId(id), name: name.into() }, row)
+        Plan::new(Node::Get { id: RelationId(id), name: name.into(), retracts: true }, row)
     }
 
     fn column(name: &str, index: usize) -> Scalar {
@@ -419,7 +428,7 @@ mod tests {
 
     #[test]
     fn an_arrangement_is_its_input_key_and_layout_and_not_its_name() {
-        let rows = |key, name: Option<&str>| Arrangement { input: get(1, "t"), key, layout: Layout::Rows, name: name.map(str::to_owned) };
+        let rows = |key, name: Option<&str>| Arrangement { name: name.map(str::to_owned), ..Arrangement::rows(get(1, "t"), key) };
         assert_eq!(rows(1, Some("a")).fingerprint(), rows(1, None).fingerprint());
         assert_ne!(rows(1, None).fingerprint(), rows(2, None).fingerprint());
         let count = Sum { kind: SumKind::Count, column: None, filter: None };

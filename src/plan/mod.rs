@@ -20,9 +20,11 @@
 //!     Get t
 //! ```
 
+mod bounds;
 mod explain;
 mod fingerprint;
 pub mod lower;
+mod memory;
 
 use std::sync::Arc;
 
@@ -31,8 +33,10 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 
-pub use explain::{Format, explain};
+pub use bounds::Bound;
+pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
+pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};
 
 /// A scalar expression over the columns of a row, by position.
 pub type Scalar = Arc<dyn PhysicalExpr>;
@@ -72,7 +76,8 @@ pub struct RelationId(pub u64);
 #[derive(Debug)]
 pub enum Node {
     /// A table or source of the catalog. Undecodable input and negative multiplicities are errors of this relation.
-    Get { id: RelationId, name: String },
+    /// `retracts` says whether it may take rows away.
+    Get { id: RelationId, name: String, retracts: bool },
     /// Rows known at plan time, each with its multiplicity.
     Constant { rows: RecordBatch, diffs: Vec<i64> },
     /// Filters, projections and flat-maps, fused; stateless. A row on which an expression fails is an error.
@@ -95,6 +100,22 @@ pub enum Node {
     Negate { input: Plan },
     /// A function of each row's multiplicity.
     Threshold { input: Arrangement, kind: Threshold },
+    /// The rows that an arrangement with a retention remembers: an expiry takes them away in its instant's Expire phase.
+    Remember { input: Arrangement },
+    /// What consumers see of an operator over inputs that expire: changes of Expire phases are dropped and accounted
+    /// for, or shown, as the policy says.
+    Settle { input: Plan, policy: Policy, expiry: Expiry },
+}
+
+/// What an expiry does to the operator below a [`Node::Settle`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Expiry {
+    /// Rows go, and all that shared their first `key` columns go together.
+    Groups { key: usize },
+    /// Rows go.
+    Removes,
+    /// Rows go, others may come: the NULLs of an outer join, what an anti join lets pass, a count of nothing.
+    Adds,
 }
 
 /// A stage of [`Node::Linear`]: columns in, columns out.
@@ -111,7 +132,7 @@ pub enum Step {
 
 /// An input that an operator remembers: `input` indexed by its first `key` columns.
 ///
-/// Two arrangements with equal fingerprints (input, key and layout; not `name`) are one.
+/// Two arrangements with equal fingerprints (input, key, layout and retention; not `name` or `memory`) are one.
 #[derive(Debug, Clone)]
 pub struct Arrangement {
     pub input: Plan,
@@ -119,6 +140,10 @@ pub struct Arrangement {
     pub layout: Layout,
     /// A join side's name in FROM; the name its retention is spelt with.
     pub name: Option<String>,
+    /// What it forgets; None where it forgets nothing.
+    pub retention: Option<Retention>,
+    /// What was said of its input, for people.
+    pub memory: Memory,
 }
 
 /// What an arrangement holds under its key.
@@ -281,7 +306,7 @@ impl Plan {
     pub fn inputs(&self) -> Vec<&Plan> {
         match self.node() {
             Node::Get { .. } | Node::Constant { .. } => vec![],
-            Node::Linear { input, .. } | Node::Negate { input } => vec![input],
+            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => vec![input],
             Node::Union { inputs } => inputs.iter().collect(),
             _ => self.arrangements().into_iter().map(|a| &a.input).collect(),
         }
@@ -292,16 +317,52 @@ impl Plan {
         match self.node() {
             Node::Join { left, right, .. } => vec![left, right],
             Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
-            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } => vec![input],
-            Node::Get { .. } | Node::Constant { .. } | Node::Linear { .. } | Node::Union { .. } | Node::Negate { .. } => vec![],
+            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } | Node::Remember { input } => {
+                vec![input]
+            }
+            Node::Get { .. }
+            | Node::Constant { .. }
+            | Node::Linear { .. }
+            | Node::Union { .. }
+            | Node::Negate { .. }
+            | Node::Settle { .. } => vec![],
+        }
+    }
+
+    /// Whether rows only ever come, as far as the plan tells.
+    pub fn only_appends(&self) -> bool {
+        match self.node() {
+            Node::Get { retracts, .. } => !retracts,
+            Node::Constant { diffs, .. } => diffs.iter().all(|diff| *diff > 0),
+            Node::Linear { input, .. } => input.only_appends(),
+            Node::Union { inputs } => inputs.iter().all(Plan::only_appends),
+            Node::Join { kind: JoinKind::Inner | JoinKind::Semi, left, right } => left.only_appends() && right.only_appends(),
+            Node::Threshold { input, kind: Threshold::Distinct } => input.only_appends(),
+            Node::Settle { input, policy: Policy::Forget, expiry: Expiry::Groups { .. } | Expiry::Removes } => input.only_appends(),
+            _ => false,
         }
     }
 }
 
 impl Arrangement {
+    /// `input` by its first `key` columns, as rows that nothing makes it forget.
+    pub fn rows(input: Plan, key: usize) -> Self {
+        Arrangement { input, key, layout: Layout::Rows, name: None, retention: None, memory: Memory::default() }
+    }
+
+    /// The same, with what was said of its input where it does not know that yet.
+    pub fn with_memory(self, memory: &Memory) -> Self {
+        if self.retention.is_some() { self } else { Arrangement { memory: memory.clone(), ..self } }
+    }
+
     /// What tells this arrangement from every other one.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of_arrangement(self)
+    }
+
+    /// Whether rows only ever come, but for what expires.
+    fn only_appends(&self) -> bool {
+        self.input.only_appends()
     }
 }
 

@@ -349,7 +349,7 @@ impl Reclaim for SumBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::spine::{Memory, Pending};
+    use crate::row::spine::{MemoryUse, Pending};
     use crate::row::{SumUpdates, Sums, Updates};
     use differential_dataflow::batcher::{Batcher, Extract};
     use rand::rngs::StdRng;
@@ -404,7 +404,7 @@ mod tests {
 
         fn memory(&self) -> usize {
             let mut memory = 0;
-            self.trace.map_spans(|span| memory += span.inner.as_ref().map_or(0, Memory::memory));
+            self.trace.map_spans(|span| memory += span.inner.as_ref().map_or(0, MemoryUse::memory));
             memory
         }
 

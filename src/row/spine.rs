@@ -37,11 +37,11 @@ pub type RowTrace = TraceAgent<RowSpine>;
 pub type SumTrace = TraceAgent<SumSpine>;
 
 /// Bytes of memory that a batch uses.
-pub trait Memory {
+pub trait MemoryUse {
     fn memory(&self) -> usize;
 }
 
-impl Memory for RowBatch {
+impl MemoryUse for RowBatch {
     fn memory(&self) -> usize {
         let storage = &self.storage;
         storage.keys.memory()
@@ -52,7 +52,7 @@ impl Memory for RowBatch {
     }
 }
 
-impl Memory for SumBatch {
+impl MemoryUse for SumBatch {
     fn memory(&self) -> usize {
         let storage = &self.storage;
         storage.keys.memory() + storage.upds.offs.memory() + 8 * storage.upds.times.capacity() + storage.upds.diffs.memory()
@@ -71,12 +71,170 @@ impl<C> Default for Pending<C> {
     }
 }
 
-/// A position in a [`Pending`]: where an update is, with the first bytes of its row to compare by.
+/// Where an update is among containers, with the first bytes of its row to compare by.
 #[derive(Clone, Copy)]
-struct Entry {
+pub struct Entry {
     prefix: u64,
-    container: u32,
-    index: u32,
+    pub container: u32,
+    pub index: u32,
+}
+
+/// Updates whose times are complete: positions among containers, in order of row, then time.
+pub struct Sealed<C> {
+    pub containers: Vec<C>,
+    pub entries: Vec<Entry>,
+}
+
+impl<C> Default for Sealed<C> {
+    fn default() -> Self {
+        Sealed { containers: Vec::new(), entries: Vec::new() }
+    }
+}
+
+/// Containers of updates that a batch can be made of.
+pub trait Sealable: Default + 'static {
+    type Batch;
+    /// How many updates there are.
+    fn count(&self) -> usize;
+    /// The time of an update.
+    fn at(&self, index: usize) -> Time;
+    /// The bytes by which updates are in order.
+    fn order(&self, index: usize) -> &[u8];
+    /// Adds an update of another container.
+    fn copy(&mut self, other: &Self, index: usize);
+    /// Whether it has all that one container should.
+    fn is_full(&self) -> bool;
+    /// The batch of sealed updates.
+    fn build(sealed: Sealed<Self>) -> Option<Self::Batch>;
+}
+
+impl<C: Sealable> Sealed<C> {
+    /// The container of the update at a position, and where it is in that.
+    #[inline]
+    pub fn at(&self, position: usize) -> (&C, usize) {
+        let entry = &self.entries[position];
+        (&self.containers[entry.container as usize], entry.index as usize)
+    }
+
+    /// Adds containers.
+    pub fn add_all(&mut self, made: Vec<C>) {
+        let before = self.entries.len();
+        for updates in made {
+            let container = self.containers.len() as u32;
+            let entry = |index| Entry { prefix: prefix(updates.order(index)), container, index: index as u32 };
+            self.entries.extend((0..updates.count()).map(entry));
+            self.containers.push(updates);
+        }
+        if self.entries.len() > before {
+            let containers = &self.containers;
+            self.entries[before..].sort_by(|a, b| Self::compare(containers, a, b));
+            // Two runs in order, which is what a stable sort looks for.
+            self.entries.sort_by(|a, b| Self::compare(containers, a, b));
+        }
+    }
+
+    fn compare(containers: &[C], a: &Entry, b: &Entry) -> std::cmp::Ordering {
+        let at = |entry: &Entry| (&containers[entry.container as usize], entry.index as usize);
+        let ((of_a, a_index), (of_b, b_index)) = (at(a), at(b));
+        let rows = || Bytes(of_a.order(a_index)).cmp(&Bytes(of_b.order(b_index)));
+        a.prefix.cmp(&b.prefix).then_with(rows).then_with(|| of_a.at(a_index).cmp(&of_b.at(b_index)))
+    }
+}
+
+impl<C: Sealable> Pending<C> {
+    /// Takes the updates before `upper`, in order; the others stay.
+    pub fn seal(&mut self, upper: AntichainRef<'_, Time>) -> Sealed<C> {
+        let containers = std::mem::take(&mut self.containers);
+        self.least.clear();
+        let mut entries = Vec::with_capacity(containers.iter().map(C::count).sum());
+        let mut later = C::default();
+        for (container, updates) in containers.iter().enumerate() {
+            for index in 0..updates.count() {
+                if before(updates.at(index), upper) {
+                    entries.push(Entry { prefix: prefix(updates.order(index)), container: container as u32, index: index as u32 });
+                } else {
+                    self.least.insert(updates.at(index));
+                    later.copy(updates, index);
+                    if later.is_full() {
+                        self.containers.push(std::mem::take(&mut later));
+                    }
+                }
+            }
+        }
+        if later.count() > 0 {
+            self.containers.push(later);
+        }
+        entries.sort_unstable_by(|a, b| Sealed::compare(&containers, a, b));
+        Sealed { containers, entries }
+    }
+}
+
+impl<C> Pending<C> {
+    /// Adds a container.
+    pub fn push(&mut self, container: C) {
+        self.containers.push(container);
+    }
+}
+
+impl Sealable for Updates {
+    type Batch = RowBatch;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> Time {
+        self.time(index)
+    }
+
+    /// Keys are prefix-free, so rows in byte order are in order of key, then value.
+    #[inline]
+    fn order(&self, index: usize) -> &[u8] {
+        self.row(index)
+    }
+
+    fn copy(&mut self, other: &Self, index: usize) {
+        self.push(other.key(index), other.value(index), other.time(index), other.diff(index));
+    }
+
+    fn is_full(&self) -> bool {
+        Updates::is_full(self)
+    }
+
+    fn build(sealed: Sealed<Self>) -> Option<RowBatch> {
+        build_rows(&sealed.containers, &sealed.entries)
+    }
+}
+
+impl Sealable for SumUpdates {
+    type Batch = SumBatch;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> Time {
+        self.time(index)
+    }
+
+    #[inline]
+    fn order(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
+    fn copy(&mut self, other: &Self, index: usize) {
+        self.push(other.key(index), other.time(index), other.sums(index).clone());
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn build(sealed: Sealed<Self>) -> Option<SumBatch> {
+        build_sums(&sealed.containers, &sealed.entries)
+    }
 }
 
 /// The first eight bytes, so that most comparisons need not follow a reference.
@@ -93,43 +251,24 @@ fn before(time: Time, upper: AntichainRef<'_, Time>) -> bool {
     upper.first().is_none_or(|upper| time < *upper)
 }
 
-impl Batcher<Updates> for Pending<Updates> {
-    fn insert(&mut self, container: &mut Updates) {
+impl<C: Sealable> Batcher<C> for Pending<C> {
+    fn insert(&mut self, container: &mut C) {
         self.containers.push(std::mem::take(container));
     }
 }
 
-impl Extract for Pending<Updates> {
+impl<C: Sealable> Extract for Pending<C> {
     type Time = Time;
-    type Output = RowBatch;
+    type Output = C::Batch;
 
-    fn extract<'a>(&'a mut self, upper: AntichainRef<'_, Time>) -> (Option<RowBatch>, AntichainRef<'a, Time>) {
-        let containers = std::mem::take(&mut self.containers);
-        self.least.clear();
-        let mut entries = Vec::with_capacity(containers.iter().map(Updates::len).sum());
-        let mut later = Updates::default();
-        for (container, updates) in containers.iter().enumerate() {
-            for index in 0..updates.len() {
-                if before(updates.time(index), upper) {
-                    entries.push(Entry { prefix: prefix(updates.row(index)), container: container as u32, index: index as u32 });
-                } else {
-                    self.least.insert(updates.time(index));
-                    later.push(updates.key(index), updates.value(index), updates.time(index), updates.diff(index));
-                    if later.is_full() {
-                        self.containers.push(std::mem::take(&mut later));
-                    }
-                }
-            }
-        }
-        if !later.is_empty() {
-            self.containers.push(later);
-        }
-        (build_rows(&containers, entries), self.least.borrow())
+    fn extract<'a>(&'a mut self, upper: AntichainRef<'_, Time>) -> (Option<C::Batch>, AntichainRef<'a, Time>) {
+        let sealed = self.seal(upper);
+        (C::build(sealed), self.least.borrow())
     }
 }
 
 /// A batch of the entries' updates, in order and consolidated.
-fn build_rows(containers: &[Updates], mut entries: Vec<Entry>) -> Option<RowBatch> {
+fn build_rows(containers: &[Updates], entries: &[Entry]) -> Option<RowBatch> {
     let at = |entry: &Entry| (&containers[entry.container as usize], entry.index as usize);
     let row = |entry: &Entry| {
         let (updates, index) = at(entry);
@@ -139,11 +278,6 @@ fn build_rows(containers: &[Updates], mut entries: Vec<Entry>) -> Option<RowBatc
         let (updates, index) = at(entry);
         updates.time(index)
     };
-    // Keys are prefix-free, so rows in byte order are in order of key, then value.
-    entries.sort_unstable_by(|a, b| {
-        a.prefix.cmp(&b.prefix).then_with(|| Bytes(row(a)).cmp(&Bytes(row(b)))).then_with(|| time(a).cmp(&time(b)))
-    });
-
     let mut storage: OrdValStorage<RowLayout> = OrdValStorage {
         keys: ByteRows::default(),
         vals: Vals::with_capacity(entries.len(), entries.len()),
@@ -184,47 +318,11 @@ fn build_rows(containers: &[Updates], mut entries: Vec<Entry>) -> Option<RowBatc
     (updates > 0).then(|| Rc::new(OrdValBatch { storage, updates }))
 }
 
-impl Batcher<SumUpdates> for Pending<SumUpdates> {
-    fn insert(&mut self, container: &mut SumUpdates) {
-        self.containers.push(std::mem::take(container));
-    }
-}
-
-impl Extract for Pending<SumUpdates> {
-    type Time = Time;
-    type Output = SumBatch;
-
-    fn extract<'a>(&'a mut self, upper: AntichainRef<'_, Time>) -> (Option<SumBatch>, AntichainRef<'a, Time>) {
-        let containers = std::mem::take(&mut self.containers);
-        self.least.clear();
-        let mut entries = Vec::with_capacity(containers.iter().map(SumUpdates::len).sum());
-        let mut later = SumUpdates::default();
-        for (container, updates) in containers.iter().enumerate() {
-            for index in 0..updates.len() {
-                if before(updates.time(index), upper) {
-                    entries.push(Entry { prefix: prefix(updates.key(index)), container: container as u32, index: index as u32 });
-                } else {
-                    self.least.insert(updates.time(index));
-                    later.push(updates.key(index), updates.time(index), updates.sums(index).clone());
-                }
-            }
-        }
-        if !later.is_empty() {
-            self.containers.push(later);
-        }
-        (build_sums(&containers, entries), self.least.borrow())
-    }
-}
-
 /// A batch of the entries' sums, in order and added up by key and time.
-fn build_sums(containers: &[SumUpdates], mut entries: Vec<Entry>) -> Option<SumBatch> {
+fn build_sums(containers: &[SumUpdates], entries: &[Entry]) -> Option<SumBatch> {
     let key = |entry: &Entry| containers[entry.container as usize].key(entry.index as usize);
     let time = |entry: &Entry| containers[entry.container as usize].time(entry.index as usize);
     let sums = |entry: &Entry| containers[entry.container as usize].sums(entry.index as usize);
-    entries.sort_unstable_by(|a, b| {
-        a.prefix.cmp(&b.prefix).then_with(|| Bytes(key(a)).cmp(&Bytes(key(b)))).then_with(|| time(a).cmp(&time(b)))
-    });
-
     let mut storage: OrdKeyStorage<SumLayout> =
         OrdKeyStorage { keys: ByteRows::default(), upds: Upds::with_capacity(entries.len(), entries.len()) };
     let mut position = 0;

@@ -207,6 +207,21 @@ impl Sums {
         self.rows
     }
 
+    /// Nothing but a number of rows.
+    pub fn of_rows(rows: i64) -> Sums {
+        Sums { rows, ..Sums::default() }
+    }
+
+    /// A change that takes these sums away.
+    pub fn negated(&self) -> Sums {
+        let mut negated = self.clone();
+        let dense = self.dense as usize;
+        negated.rows = -self.rows;
+        negated.slots.iter_mut().take(dense).for_each(|slot| *slot = -*slot);
+        negated.slots.iter_mut().skip(dense + 1).step_by(2).for_each(|digit| *digit = -*digit);
+        negated
+    }
+
     fn sparse(&self) -> &[i64] {
         &self.slots[self.dense as usize..]
     }

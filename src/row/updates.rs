@@ -111,6 +111,11 @@ impl Updates {
         Ok(())
     }
 
+    /// Moves every update to another time.
+    pub fn retime(&mut self, moved: impl Fn(Time) -> Time) {
+        self.times.iter_mut().for_each(|time| *time = moved(*time));
+    }
+
     /// Negates every diff.
     pub fn negate(&mut self) {
         self.diffs.iter_mut().for_each(|d| *d = -*d);

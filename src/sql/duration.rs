@@ -19,6 +19,23 @@ const UNITS: [(&[&str], i64); 6] = [
 ///
 /// Zero and negative figures are errors: what should not end is written `never`.
 pub fn parse_duration(text: &str) -> Result<Option<i64>> {
+    match figure(text)? {
+        Some(0) => Err(Error::invalid(format!("duration '{text}' is zero: a duration is positive, or 'never'"))),
+        duration => Ok(duration),
+    }
+}
+
+/// A duration where Flink's own spelling is read: as [`parse_duration`], and zero, with a unit or without, is `None` too.
+pub fn parse_flink_duration(text: &str) -> Result<Option<i64>> {
+    let trimmed = text.trim();
+    if !trimmed.is_empty() && trimmed.bytes().all(|digit| digit == b'0') {
+        return Ok(None);
+    }
+    Ok(figure(text)?.filter(|milliseconds| *milliseconds != 0))
+}
+
+/// A duration that may be zero.
+fn figure(text: &str) -> Result<Option<i64>> {
     let trimmed = text.trim();
     if trimmed.eq_ignore_ascii_case("never") {
         return Ok(None);
@@ -32,7 +49,7 @@ pub fn parse_duration(text: &str) -> Result<Option<i64>> {
         )));
     };
     if digits.bytes().all(|digit| digit == b'0') {
-        return Err(Error::invalid(format!("duration '{text}' is zero: a duration is positive, or 'never'")));
+        return Ok(Some(0));
     }
     if trimmed.starts_with('-') {
         return Err(Error::invalid(format!("duration '{text}' is negative: a duration is positive, or 'never'")));
@@ -41,6 +58,18 @@ pub fn parse_duration(text: &str) -> Result<Option<i64>> {
     total
         .map(Some)
         .ok_or_else(|| Error::invalid(format!("duration '{text}' is too long to count in milliseconds: write 'never' for no end")))
+}
+
+/// Milliseconds as people write them, exactly, in the longest unit that gives a whole number: `3 days`, `36 h`, `250 ms`.
+/// [`parse_duration`] reads it back.
+pub fn format_duration(milliseconds: u64) -> String {
+    const SPELT: [(&str, u64); 5] = [("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+    let whole = SPELT.iter().find(|(_, unit)| milliseconds >= *unit && milliseconds.is_multiple_of(*unit));
+    match whole {
+        Some(("day", unit)) if milliseconds > *unit => format!("{} days", milliseconds / unit),
+        Some((name, unit)) => format!("{} {name}", milliseconds / unit),
+        None => format!("{milliseconds} ms"),
+    }
 }
 
 /// Milliseconds in one of a unit, in any case, singular or plural.
@@ -96,6 +125,38 @@ mod tests {
             let message = parse_duration(text).unwrap_err().to_string();
             assert!(message.contains(word) && message.contains("never"), "{message}");
         }
+    }
+
+    #[test]
+    fn zero_is_never_in_flinks_spelling_and_all_else_is_as_ever() {
+        for text in ["0", "0s", "0 s", "0 ms", "00 d", "never"] {
+            assert_eq!(parse_flink_duration(text), Ok(None), "{text}");
+        }
+        assert_eq!(parse_flink_duration("60S"), Ok(Some(60_000)));
+        for text in ["-1 s", "0 fortnights", "x0", "60", ""] {
+            assert!(parse_flink_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_shown_in_the_longest_unit_that_is_exact_and_reads_back() {
+        let cases = [
+            (250, "250 ms"),
+            (10_000, "10 s"),
+            (60_000, "1 min"),
+            (90_000, "90 s"),
+            (3_600_000, "1 h"),
+            (86_400_000, "1 day"),
+            (129_600_000, "36 h"),
+            (259_200_000, "3 days"),
+            (604_800_000, "7 days"),
+            (86_400_001, "86400001 ms"),
+        ];
+        for (milliseconds, text) in cases {
+            assert_eq!(format_duration(milliseconds), text);
+            assert_eq!(parse_duration(text), Ok(Some(milliseconds as i64)), "{text}");
+        }
+        assert_eq!(format_duration(0), "0 ms");
     }
 
     #[test]

@@ -27,8 +27,8 @@ enum Place {
     Elsewhere,
 }
 
-/// All hints among the tokens of one query, in the order of the text.
-pub(super) fn collect<'a>(tokens: impl Iterator<Item = &'a TokenWithSpan>) -> Result<Vec<Hint>> {
+/// All hints among the tokens of one query, in the order of the text, and how many JOIN keywords there are.
+pub(super) fn collect<'a>(tokens: impl Iterator<Item = &'a TokenWithSpan>) -> Result<(Vec<Hint>, usize)> {
     let mut hints = Vec::new();
     let mut joins = 0;
     let mut stands = Place::Elsewhere;
@@ -52,7 +52,7 @@ pub(super) fn collect<'a>(tokens: impl Iterator<Item = &'a TokenWithSpan>) -> Re
             previous = Some(token);
         }
     }
-    Ok(hints)
+    Ok((hints, joins))
 }
 
 /// Refuses the hints among tokens that belong to no query.
@@ -147,7 +147,7 @@ mod tests {
 
     fn hints(sql: &str) -> Result<Vec<Hint>> {
         let tokens = Tokenizer::new(&WeirDialect, sql).tokenize_with_location().expect("the test's SQL has good tokens");
-        collect(tokens.iter())
+        collect(tokens.iter()).map(|(hints, _)| hints)
     }
 
     fn option(name: &str, value: &str) -> SqlOption {

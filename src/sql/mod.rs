@@ -10,6 +10,7 @@ pub mod functions;
 pub mod hints;
 pub mod parse;
 pub mod planner;
+pub mod retention;
 pub mod statement;
 
 pub use parse::{Statements, is_complete, parse, statements};

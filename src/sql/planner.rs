@@ -30,6 +30,7 @@ use sqlparser::ast;
 use self::context::Context;
 use self::errors::planning;
 use self::time::Instants;
+use super::retention::Retentions;
 use super::statement::{Hint, Query};
 use crate::error::{Error, Result};
 use crate::plan::lower;
@@ -79,21 +80,27 @@ pub struct OrderBy {
     pub options: arrow::compute::SortOptions,
 }
 
-/// Plans a query. The plan's rows are encoded in ascending order and have the query's column names; under
+/// Plans a query that remembers of its inputs what was `said`. The plan's rows are encoded in ascending order and have the query's column names; under
 /// [`Purpose::Maintain`] a final ORDER BY is dropped, and the plan's rows are what is shown.
 ///
 /// # Errors
 /// [`Error::Unknown`] for a name that nothing has, [`Error::Unsupported`] for what Weir does not do, by its name,
 /// [`Error::Invalid`] for what makes no sense.
-pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose) -> Result<Planned> {
-    refuse_hints(query)?;
+pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: &Retentions) -> Result<Planned> {
+    refuse_additions(query)?;
     let ast = prepare::prepare(&query.ast)?;
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
-    let logical = rules::apply(logical, purpose)?;
-    let Ordered { plan, visible, order } = lower_query(&logical)?;
+    let logical = rules::apply(logical, purpose, said.is_bounded())?;
+    let lowered = lower_query(&logical, said)?;
+    said.check_all_used()?;
+    let Ordered { plan, visible, order } = match purpose {
+        // What is answered once remembers nothing.
+        Purpose::Once { .. } if said.is_bounded() => lower_query(&logical, &Retentions::none())?,
+        Purpose::Once { .. } | Purpose::Maintain => lowered,
+    };
     let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };
     let hidden = (visible..kept).map(|index| plan.row().columns[index].name.clone());
     let names = names.into_iter().chain(hidden).collect();
@@ -135,16 +142,17 @@ pub fn data_type(sql: &ast::DataType) -> Result<DataType> {
     types::arrow_type(sql)
 }
 
-fn refuse_hints(query: &Query) -> Result<()> {
+/// Refuses what stands around a query that nothing reads; its other hints are [`crate::sql::retention`]'s.
+fn refuse_additions(query: &Query) -> Result<()> {
     if query.emit_on_window_close {
         return Err(Error::unsupported("EMIT ON WINDOW CLOSE"));
     }
-    match query.hints.first() {
-        None => Ok(()),
-        Some(Hint::StateTtl(_)) => Err(Error::unsupported("the hint STATE_TTL: retention is not in yet")),
-        Some(Hint::JoinOptions { .. }) => Err(Error::unsupported("the hint OPTIONS with 'state.ttl.*': retention is not in yet")),
-        Some(Hint::Other(name)) => Err(Error::unsupported(format!("the hint {name}"))),
-    }
+    let other = query.hints.iter().find_map(|hint| match hint {
+        Hint::Other(name) => Some(name),
+        Hint::StateTtl(_) | Hint::JoinOptions { .. } => None,
+    });
+    other
+        .map_or(Ok(()), |name| Err(Error::unsupported(format!("the hint {name}: STATE_TTL after SELECT and OPTIONS after JOIN are there"))))
 }
 
 /// The catalog of an expression that stands alone.

@@ -4,23 +4,10 @@ use std::path::{Path, PathBuf};
 
 use weir::cli::test::run_file;
 
-const RETENTION: &str = "issue 3: retention";
 const EVENT_TIME: &str = "issue 4: event time";
 
 /// Shared scenarios that wait for another issue.
-const WAITING: &[(&str, &str)] = &[
-    ("01_group_count_policies", RETENTION),
-    ("02_daily_active_users", RETENTION),
-    ("03_join_sides", RETENTION),
-    ("04_idle_min_max", RETENTION),
-    ("06_shared_view_two_sinks", EVENT_TIME),
-    ("07_late_retraction", RETENTION),
-    ("08_outer_join", RETENTION),
-    ("09_view_over_view", RETENTION),
-    ("10_temporal_filter", EVENT_TIME),
-    // all but its retention lines is in tests/scripts/refusals.slt
-    ("11_refusals", RETENTION),
-];
+const WAITING: &[(&str, &str)] = &[("06_shared_view_two_sinks", EVENT_TIME), ("10_temporal_filter", EVENT_TIME)];
 
 fn scripts(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

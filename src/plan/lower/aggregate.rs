@@ -18,19 +18,29 @@ use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 use crate::error::{Error, Result};
 use crate::eval::readable;
 use crate::plan::{Column, Finish, Plan, Scalar, SumKind, Threshold};
+use crate::sql::retention::Retentions;
 
 use super::grouping::Groups;
 use super::parts::{General, Parts, SumsOf};
+use super::remember::name_in_from;
 use super::scalar::{Item, all, is_name, labelled_item, literal, plain_item, plain_type, shown_name};
 use super::window::unaliased;
-use super::{lower_needing, needed_by, nodes, order, scalar};
+use super::{lower, lower_needing, needed_by, nodes, order, remember, scalar};
 
 /// One row a group: the key and a column an aggregate.
-pub(super) fn aggregate(aggregate: &Aggregate) -> Result<Plan> {
+pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan> {
+    let memory = said.of(name_in_from(&aggregate.input).as_deref());
     let needed = needed_by(aggregate.group_expr.iter().chain(&aggregate.aggr_expr), &aggregate.input)?;
-    let groups = Groups::new(aggregate, lower_needing(&aggregate.input, &needed)?)?;
+    let input = match memory.ttl {
+        None => lower_needing(&aggregate.input, &needed, said)?,
+        Some(_) if aggregate.aggr_expr.is_empty() => remember::whole(&aggregate.input, said)?,
+        Some(_) => lower(&aggregate.input, said)?,
+    };
+    let groups = Groups::new(aggregate, input)?.remembered(&memory, &needed)?;
     if aggregate.aggr_expr.is_empty() && groups.always.is_empty() {
-        return Ok(nodes::threshold(groups.rows(None, &[]), Threshold::Distinct));
+        let width = groups.key.len();
+        let distinct = nodes::threshold(groups.rows(None, &[]), Threshold::Distinct);
+        return Ok(remember::settle_groups(distinct, width, &memory, false));
     }
     let mut parts = Parts::new(groups);
     let first = parts.groups.key.len();
@@ -52,7 +62,7 @@ pub(super) fn aggregate(aggregate: &Aggregate) -> Result<Plan> {
     for call in &calls {
         call.add(&mut parts)?;
     }
-    parts.finish()
+    parts.finish(&memory)
 }
 
 /// One aggregate of the list.

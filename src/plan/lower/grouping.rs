@@ -13,10 +13,10 @@ use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 
 use crate::error::Result;
-use crate::plan::{Column, Plan, RowType, Scalar};
+use crate::plan::{Arrangement, Column, Layout, Memory, Plan, RowType, Scalar, Scope};
 
-use super::scalar::{Item, key_item, labelled_item, literal, null_item};
-use super::{linear, nodes};
+use super::scalar::{Item, column_index, key_item, labelled_item, literal, null_item, pick};
+use super::{linear, nodes, remember};
 
 /// The rows of an aggregate's input under the keys of their groups.
 pub(super) struct Groups {
@@ -61,6 +61,35 @@ impl Groups {
             sets.push(set.chain([Ok((literal(number), id.clone()))]).collect::<Result<Vec<_>>>()?);
         }
         Ok(Groups { input, key, sets, always })
+    }
+
+    /// The same groups of what is remembered of their rows. Of input that only grows, no more is remembered than the
+    /// columns that are `needed`.
+    pub fn remembered(self, memory: &Memory, needed: &[bool]) -> Result<Self> {
+        let Some(retention) = memory.retention(Scope::Group) else { return Ok(self) };
+        let (width, row) = (self.key.len(), self.input.row().clone());
+        let is_key = |column: usize| match self.sets.as_slice() {
+            [set] => set.iter().position(|(scalar, _)| column_index(scalar) == Some(column)),
+            _ => None,
+        };
+        let needs = |column: usize| !self.input.only_appends() || needed.get(column).copied().unwrap_or(false);
+        let values: Vec<usize> = (0..row.len()).filter(|column| is_key(*column).is_none() && needs(*column)).collect();
+        let items: Vec<Item> = values.iter().map(|column| pick(&row, *column)).collect();
+        let arranged = nodes::arranged(self.rows(None, &items), width, Layout::Rows, None);
+        let plan = remember::remembered(Arrangement { retention: Some(retention), memory: memory.clone(), ..arranged });
+        let place = |column: usize| match values.iter().position(|value| *value == column) {
+            Some(place) => Some(width + place),
+            None => is_key(column),
+        };
+        let columns = (0..row.len()).map(|column| match place(column) {
+            Some(place) => Ok(pick(plan.row(), place)),
+            None => null_item(&row.columns[column].name, &row.columns[column].data_type),
+        });
+        let keys = (0..width).map(|column| Ok(pick(plan.row(), column)));
+        let items = columns.chain(keys).collect::<Result<Vec<Item>>>()?;
+        let input = linear::project(plan, items);
+        let set = (0..width).map(|column| pick(input.row(), row.len() + column)).collect();
+        Ok(Groups { sets: vec![set], input, ..self })
     }
 
     /// What the rows of the aggregate's input look like.

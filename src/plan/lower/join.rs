@@ -17,10 +17,12 @@ use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion_physical_expr::expressions;
 
 use crate::error::{Error, Result};
-use crate::plan::{Column, JoinKind, Plan, RowType, Scalar};
+use crate::plan::{Arrangement, Column, JoinKind, Memory, Plan, RowType, Scalar};
+use crate::sql::retention::Retentions;
 
+use super::remember::name_in_from;
 use super::scalar::{Item, all, cast_item, column_index, is_true, key_item, labelled_item, literal, mentions, null_item, pick};
-use super::{linear, lower, nodes, outer, scalar};
+use super::{linear, lower, nodes, outer, remember, scalar};
 
 /// One side of a join: its rows and what they are matched by.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub(super) struct Side {
     /// For each key, whether a NULL of it is equal to a NULL.
     pub null_safe: Vec<bool>,
     pub name: Option<String>,
+    /// How long its rows are remembered; if not for ever, `plan` is those that are.
+    pub memory: Memory,
 }
 
 /// A join as it is lowered: two sides whose keys have equal types, and the conditions beside the equalities, over the
@@ -42,17 +46,18 @@ pub(super) struct Pair {
 }
 
 /// A logical join, of whose columns those marked in `needed` are read.
-pub(super) fn join(join: &Join, needed: &[bool]) -> Result<Plan> {
+pub(super) fn join(join: &Join, needed: &[bool], said: &Retentions) -> Result<Plan> {
     if join.null_aware {
         return Err(Error::unsupported(format!("NOT IN here ({}): say NOT EXISTS", join_text(join))));
     }
-    let pair = Pair::new(join)?;
+    let pair = Pair::new(join, said)?;
+    let sides = [pair.left.memory.clone(), pair.right.memory.clone()];
     let width = pair.left.plan.row().len();
     let (left_needed, right_needed) = match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (&[][..], needed),
         _ => needed.split_at(width.min(needed.len())),
     };
-    match join.join_type {
+    let joined = match join.join_type {
         JoinType::Inner if pair.conditions.is_empty() => pair.equi(JoinKind::Inner, left_needed, right_needed),
         JoinType::Inner => pair.inner(left_needed, right_needed),
         JoinType::Left => outer::left(pair, left_needed, right_needed),
@@ -64,12 +69,33 @@ pub(super) fn join(join: &Join, needed: &[bool]) -> Result<Plan> {
         JoinType::RightAnti => outer::anti(pair.swapped()),
         JoinType::LeftMark => outer::mark(pair),
         JoinType::RightMark => outer::mark(pair.swapped()),
-    }
+    };
+    // A row that goes leaves rows of the other side without a match, which an outer or anti join then shows.
+    let adds = match join.join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => [false, false],
+        JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => [false, true],
+        JoinType::Right | JoinType::RightAnti | JoinType::RightMark => [true, false],
+        JoinType::Full => [true, true],
+    };
+    remember::settle_sides(joined?, [&sides[0], &sides[1]], adds)
 }
 
 impl Pair {
-    fn new(join: &Join) -> Result<Self> {
-        let (left, right) = (lower(&join.left)?, lower(&join.right)?);
+    fn new(join: &Join, said: &Retentions) -> Result<Self> {
+        let (left_name, right_name) = (name_in_from(&join.left), name_in_from(&join.right));
+        let (left_memory, right_memory) = (remember::side(said, left_name.as_deref()), remember::side(said, right_name.as_deref()));
+        let left = remember::rows(lower(&join.left, said)?, &left_memory);
+        // What a condition asks of a subquery is whether it has rows, which are those that it selects from.
+        let of_subquery = |plan: &LogicalPlan, memory: &Memory| {
+            matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__")) && memory.ttl.is_some()
+        };
+        let right = match join.join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark if of_subquery(&join.right, &right_memory) => {
+                remember::whole(&join.right, said)?
+            }
+            _ => lower(&join.right, said)?,
+        };
+        let right = remember::rows(right, &right_memory);
         let (mut left_keys, mut right_keys, mut null_safe) = (vec![], vec![], vec![]);
         let (same, others): (Vec<_>, Vec<_>) = join
             .filter
@@ -93,8 +119,8 @@ impl Pair {
         let conditions = others.into_iter().filter_map(Result::err).map(|condition| scalar(condition, &both, &row));
         let conditions = conditions.collect::<Result<Vec<_>>>()?;
         Ok(Pair {
-            left: Side { plan: left, keys: left_keys, null_safe: null_safe.clone(), name: name_in_from(&join.left) },
-            right: Side { plan: right, keys: right_keys, null_safe, name: name_in_from(&join.right) },
+            left: Side { plan: left, keys: left_keys, null_safe: null_safe.clone(), name: left_name, memory: left_memory },
+            right: Side { plan: right, keys: right_keys, null_safe, name: right_name, memory: right_memory },
             conditions: conditions.into_iter().filter(|condition| !is_true(condition)).collect(),
         })
     }
@@ -143,8 +169,8 @@ impl Pair {
         let width = left.keys.len();
         let (left_values, left_places) = left.values(left_needed, matches!(kind, Inner | Left), width);
         let (right_values, right_places) = right.values(right_needed, matches!(kind, Inner | Right), width + left_values.len());
-        let left = nodes::arrange(left.plan, left.keys, left_values, left.name);
-        let right = nodes::arrange(right.plan, right.keys, right_values, right.name);
+        let left = left.arranged(left_values);
+        let right = right.arranged(right_values);
         let joined = nodes::join(kind, left, right);
         let names = self.row();
         let places = left_places.into_iter().chain(right_places);
@@ -161,8 +187,9 @@ impl Pair {
         }
         let row = left.plan.row().clone();
         let (values, places) = left.values(&vec![true; row.len()], true, left.keys.len());
-        let left = nodes::arrange(left.plan, left.keys, values, left.name);
-        let right = nodes::arrange(right.plan, right.keys, vec![], right.name);
+        let (right_values, _) = right.values(&vec![false; right.plan.row().len()], false, 0);
+        let left = left.arranged(values);
+        let right = right.arranged(right_values);
         let joined = nodes::join(kind, left, right);
         let items = places.into_iter().zip(row.columns.iter()).map(|(place, column)| restored(&joined, place, column));
         let items = items.collect::<Result<_>>()?;
@@ -171,6 +198,11 @@ impl Pair {
 }
 
 impl Side {
+    /// The side indexed by its keys.
+    fn arranged(self, values: Vec<Item>) -> Arrangement {
+        nodes::arrange(self.plan, self.keys, values, self.name).with_memory(&self.memory)
+    }
+
     /// The keys of which a NULL is equal to nothing, where there may be one.
     fn nulls_unequal(&self) -> impl Iterator<Item = &Scalar> {
         let unequal = self.keys.iter().zip(&self.null_safe).filter(|((_, column), null_safe)| column.nullable && !**null_safe);
@@ -193,7 +225,9 @@ impl Side {
         let places = needed.iter().enumerate().map(|(column, needed)| {
             let key = self.keys.iter().position(|(key, _)| column_index(key) == Some(column));
             match key {
-                _ if !needed => None,
+                // What remembers rows holds them whole.
+                _ if !needed && self.memory.ttl.is_none() => None,
+                Some(_) if !needed => None,
                 Some(key) if from_key => Some(key),
                 _ => {
                     values.push(pick(self.plan.row(), column));
@@ -260,20 +294,6 @@ fn tell_nulls_apart(left: &mut Side, right: &mut Side) -> Result<()> {
         side.null_safe.push(true);
     }
     Ok(())
-}
-
-/// What a join side is called in FROM: its alias, or its table's name.
-fn name_in_from(plan: &LogicalPlan) -> Option<String> {
-    let name = match plan {
-        LogicalPlan::SubqueryAlias(alias) => alias.alias.table(),
-        LogicalPlan::TableScan(scan) => scan.table_name.table(),
-        LogicalPlan::Projection(projection) => return name_in_from(&projection.input),
-        LogicalPlan::Filter(filter) => return name_in_from(&filter.input),
-        LogicalPlan::Window(window) => return name_in_from(&window.input),
-        _ => return None,
-    };
-    // Decorrelation makes aliases that nobody wrote.
-    (!name.starts_with("__")).then(|| name.to_string())
 }
 
 fn join_text(join: &Join) -> String {

@@ -19,6 +19,7 @@ mod order;
 mod outer;
 mod parts;
 mod rank;
+mod remember;
 mod scalar;
 mod set_ops;
 mod unnest;
@@ -29,38 +30,38 @@ use datafusion_expr::logical_plan::{Distinct, Filter, Projection};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::sql::retention::Retentions;
 
 pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
 pub use set_ops::{Multiset, MultisetKind};
 
-/// The collection that `plan` computes.
-pub fn lower(plan: &LogicalPlan) -> Result<Plan> {
-    lower_needing(plan, &vec![true; plan.schema().fields().len()])
+/// The collection that `plan` computes, remembering of its inputs what was `said`.
+fn lower(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
+    lower_needing(plan, &vec![true; plan.schema().fields().len()], said)
 }
 
 /// [`lower`], of which only the columns marked in `needed` are read: the others may be NULL.
-fn lower_needing(plan: &LogicalPlan, needed: &[bool]) -> Result<Plan> {
+fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Result<Plan> {
     match plan {
         LogicalPlan::TableScan(scan) => leaf::scan(scan),
         LogicalPlan::EmptyRelation(empty) => leaf::empty(empty),
         LogicalPlan::Values(values) => leaf::values(values),
-        LogicalPlan::Projection(projection) => project(projection),
-        LogicalPlan::Filter(filter) => match rank::top_n(filter)? {
+        LogicalPlan::Projection(projection) => project(projection, said),
+        LogicalPlan::Filter(filter) => match rank::top_n(filter, said)? {
             Some(plan) => Ok(plan),
-            None => filtered(filter, needed),
+            None => filtered(filter, needed, said),
         },
-        LogicalPlan::SubqueryAlias(alias) => lower_needing(&alias.input, needed),
-        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => order::lower_unordered(plan),
-        LogicalPlan::Join(join) => join::join(join, needed),
-        LogicalPlan::Aggregate(aggregate) => aggregate::aggregate(aggregate),
-        LogicalPlan::Distinct(Distinct::All(input)) => set_ops::distinct(lower(input)?),
-        LogicalPlan::Union(union) => set_ops::union(union),
-        LogicalPlan::Extension(extension) => set_ops::extension(extension),
-        LogicalPlan::Window(window) => window::window(window),
-        LogicalPlan::Unnest(unnest) => unnest::unnest(unnest),
-        LogicalPlan::Repartition(repartition) => lower_needing(&repartition.input, needed),
+        LogicalPlan::SubqueryAlias(alias) => lower_needing(&alias.input, needed, said),
+        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => order::lower_unordered(plan, said),
+        LogicalPlan::Join(join) => join::join(join, needed, said),
+        LogicalPlan::Aggregate(aggregate) => aggregate::aggregate(aggregate, said),
+        LogicalPlan::Union(union) => set_ops::union(union, said),
+        LogicalPlan::Extension(extension) => set_ops::extension(extension, said),
+        LogicalPlan::Window(window) => window::window(window, said),
+        LogicalPlan::Unnest(unnest) => unnest::unnest(unnest, said),
+        LogicalPlan::Repartition(repartition) => lower_needing(&repartition.input, needed, said),
         other => Err(Error::unsupported(what_it_is(other))),
     }
 }
@@ -71,9 +72,9 @@ pub fn named(plan: Plan, names: Vec<String>) -> Plan {
     linear::rename(plan, names)
 }
 
-fn project(projection: &Projection) -> Result<Plan> {
+fn project(projection: &Projection, said: &Retentions) -> Result<Plan> {
     let needed = needed_by(projection.expr.iter(), &projection.input)?;
-    let input = lower_needing(&projection.input, &needed)?;
+    let input = lower_needing(&projection.input, &needed, said)?;
     let fields = projection.schema.fields().iter();
     let items =
         projection.expr.iter().zip(fields).map(|(expr, field)| scalar::item(expr, field.name(), projection.input.schema(), input.row()));
@@ -81,10 +82,10 @@ fn project(projection: &Projection) -> Result<Plan> {
     Ok(linear::project(input, items))
 }
 
-fn filtered(filter: &Filter, needed: &[bool]) -> Result<Plan> {
+fn filtered(filter: &Filter, needed: &[bool], said: &Retentions) -> Result<Plan> {
     let mut read = needed_by([&filter.predicate], &filter.input)?;
     read.iter_mut().zip(needed).for_each(|(read, needed)| *read |= needed);
-    let input = lower_needing(&filter.input, &read)?;
+    let input = lower_needing(&filter.input, &read, said)?;
     let predicate = scalar(&filter.predicate, filter.input.schema(), input.row())?;
     Ok(linear::filter(input, predicate))
 }

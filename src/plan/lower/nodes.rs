@@ -4,18 +4,18 @@ use arrow::array::RecordBatch;
 
 use crate::plan::{Arrangement, Column, JoinKind, Layout, Node, Output, Part, Plan, RowType, Threshold};
 
-use super::linear;
 use super::scalar::{Item, pick_all};
+use super::{linear, remember};
 
 /// `input` indexed by its first `key` columns.
-pub(super) fn arranged(input: Plan, key: usize, name: Option<String>) -> Arrangement {
-    Arrangement { input, key, layout: Layout::Rows, name }
+pub(super) fn arranged(input: Plan, key: usize, layout: Layout, name: Option<String>) -> Arrangement {
+    remember::absorb(Arrangement { layout, name, ..Arrangement::rows(input, key) })
 }
 
 /// `input` brought to `key ++ values`, indexed by `key`.
 pub(super) fn arrange(input: Plan, key: Vec<Item>, values: Vec<Item>, name: Option<String>) -> Arrangement {
     let width = key.len();
-    arranged(linear::project(input, key.into_iter().chain(values).collect()), width, name)
+    arranged(linear::project(input, key.into_iter().chain(values).collect()), width, Layout::Rows, name)
 }
 
 /// `input` indexed by its whole rows.
@@ -58,7 +58,9 @@ pub(super) fn reduce(key: &[Column], parts: Vec<Part>, outputs: Vec<Output>, alw
 /// Each row of `input` once, or as often as it is there where that is above zero.
 pub(super) fn threshold(input: Plan, kind: Threshold) -> Plan {
     // Nothing is asked of a row but its multiplicity: a count in the difference, and no value.
-    let input = Arrangement { layout: Layout::Sums(vec![]), ..arrange_rows(input) };
+    let width = input.row().len();
+    let items = pick_all(input.row());
+    let input = arranged(linear::project(input, items), width, Layout::Sums(vec![]), None);
     let row = input.input.row().clone();
     Plan::new(Node::Threshold { input, kind }, row)
 }

@@ -9,10 +9,12 @@ use datafusion_expr::expr::Sort as SortExpr;
 use datafusion_expr::logical_plan::{FetchType, Limit, Projection, SkipType, Sort};
 
 use crate::error::{Error, Result};
-use crate::plan::{Column, Node, Plan, Rank, RowType};
+use crate::plan::{Column, Memory, Node, Plan, Rank, RowType};
+use crate::sql::retention::Retentions;
 
+use super::remember::name_in_from;
 use super::scalar::{Item, item, key_item, labelled_item, pick, pick_all};
-use super::{linear, lower, nodes};
+use super::{linear, lower, nodes, remember};
 
 /// A collection and what the query says of the order of its rows.
 #[derive(Debug, Clone)]
@@ -25,14 +27,14 @@ pub struct Ordered {
 }
 
 /// The collection that a whole query computes, and its final ORDER BY.
-pub fn lower_query(plan: &LogicalPlan) -> Result<Ordered> {
+pub fn lower_query(plan: &LogicalPlan, said: &Retentions) -> Result<Ordered> {
     match plan {
-        LogicalPlan::Sort(sort) => sorted(sort),
-        LogicalPlan::Limit(limit) => limited(limit),
-        LogicalPlan::SubqueryAlias(alias) if is_ordered(plan) => lower_query(&alias.input),
-        LogicalPlan::Projection(projection) if is_ordered(plan) => projected(projection),
+        LogicalPlan::Sort(sort) => sorted(sort, said),
+        LogicalPlan::Limit(limit) => limited(limit, said),
+        LogicalPlan::SubqueryAlias(alias) if is_ordered(plan) => lower_query(&alias.input, said),
+        LogicalPlan::Projection(projection) if is_ordered(plan) => projected(projection, said),
         other => {
-            let plan = lower(other)?;
+            let plan = lower(other, said)?;
             let visible = plan.row().len();
             Ok(Ordered { plan, visible, order: vec![] })
         }
@@ -40,11 +42,11 @@ pub fn lower_query(plan: &LogicalPlan) -> Result<Ordered> {
 }
 
 /// ORDER BY or LIMIT where the order of the result means nothing.
-pub(super) fn lower_unordered(plan: &LogicalPlan) -> Result<Plan> {
+pub(super) fn lower_unordered(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
     match plan {
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => lower(&sort.input),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => lower(&sort.input, said),
         other => {
-            let Ordered { plan, visible, .. } = lower_query(other)?;
+            let Ordered { plan, visible, .. } = lower_query(other, said)?;
             Ok(linear::project_columns(plan, 0..visible))
         }
     }
@@ -66,8 +68,8 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn sorted(sort: &Sort) -> Result<Ordered> {
-    let input = lower(&sort.input)?;
+fn sorted(sort: &Sort, said: &Retentions) -> Result<Ordered> {
+    let input = lower(&sort.input, said)?;
     let visible = input.row().len();
     let mut items = pick_all(input.row());
     let mut order = vec![];
@@ -78,26 +80,27 @@ fn sorted(sort: &Sort) -> Result<Ordered> {
     let plan = if items.len() > visible { linear::project(input, items) } else { input };
     let plan = match sort.fetch {
         None => plan,
-        Some(fetch) => top(plan, &order, 0, Some(fetch as u64))?,
+        Some(fetch) => top(plan, &order, 0, Some(fetch as u64), &said.of(name_in_from(&sort.input).as_deref()))?,
     };
     Ok(Ordered { plan, visible, order })
 }
 
-fn limited(limit: &Limit) -> Result<Ordered> {
-    let Ordered { plan, visible, order } = lower_query(&limit.input)?;
+fn limited(limit: &Limit, said: &Retentions) -> Result<Ordered> {
+    let Ordered { plan, visible, order } = lower_query(&limit.input, said)?;
     let SkipType::Literal(offset) = limit.get_skip_type()? else {
         return Err(Error::unsupported("OFFSET of anything but a number"));
     };
     let FetchType::Literal(fetch) = limit.get_fetch_type()? else {
         return Err(Error::unsupported("LIMIT of anything but a number"));
     };
-    let plan = top(plan, &order, offset as u64, fetch.map(|fetch| fetch as u64))?;
+    let memory = said.of(name_in_from(&limit.input).as_deref());
+    let plan = top(plan, &order, offset as u64, fetch.map(|fetch| fetch as u64), &memory)?;
     Ok(Ordered { plan, visible, order })
 }
 
 /// A projection over an ordered input keeps the columns that the order is in, hidden where they are not shown.
-fn projected(projection: &Projection) -> Result<Ordered> {
-    let Ordered { plan, order, .. } = lower_query(&projection.input)?;
+fn projected(projection: &Projection, said: &Retentions) -> Result<Ordered> {
+    let Ordered { plan, order, .. } = lower_query(&projection.input, said)?;
     let schema = projection.input.schema();
     let exprs = projection.expr.iter().zip(projection.schema.fields());
     let mut items = exprs.map(|(expr, field)| item(expr, field.name(), schema, plan.row())).collect::<Result<Vec<_>>>()?;
@@ -115,16 +118,17 @@ fn place(items: &mut Vec<Item>, item: Item) -> usize {
 }
 
 /// The rows from the `offset`th on, `limit` of them, in this order.
-fn top(input: Plan, order: &[(usize, SortOptions)], offset: u64, limit: Option<u64>) -> Result<Plan> {
+fn top(input: Plan, order: &[(usize, SortOptions)], offset: u64, limit: Option<u64>, memory: &Memory) -> Result<Plan> {
     match limit {
         None if offset == 0 => Ok(input),
         Some(0) => Ok(nodes::nothing(input.row())),
         _ => {
             let (values, places) = in_order(input.row(), order);
-            let arrangement = nodes::arrange(input, vec![], values, None);
+            let arrangement = nodes::arrange(remember::groups(input, &[], memory), vec![], values, None).with_memory(memory);
             let row = arrangement.input.row().clone();
             let node = Node::TopK { input: arrangement, offset, limit, rank: Rank::RowNumber, expose: false };
-            Ok(linear::project_columns(Plan::new(node, row), places))
+            let plan = remember::settle_groups(Plan::new(node, row), 0, memory, false);
+            Ok(linear::project_columns(plan, places))
         }
     }
 }

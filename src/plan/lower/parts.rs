@@ -12,12 +12,14 @@ use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 
 use crate::error::Result;
-use crate::plan::{Column, Finish, GeneralAggregate, Layout, Output, Part, PartKind, Plan, RowType, Scalar, Sum, SumKind, Threshold};
+use crate::plan::{
+    Column, Finish, GeneralAggregate, Layout, Memory, Output, Part, PartKind, Plan, RowType, Scalar, Sum, SumKind, Threshold,
+};
 
 use super::aggregate::{filter_item, is_constant};
 use super::grouping::Groups;
 use super::scalar::{Item, key_item, plain_item, read_column};
-use super::{linear, nodes};
+use super::{linear, nodes, remember};
 
 /// The parts of one reduction, as far as they are known.
 pub(super) struct Parts {
@@ -182,7 +184,7 @@ impl Parts {
     }
 
     /// The reduction.
-    pub fn finish(mut self) -> Result<Plan> {
+    pub fn finish(mut self, memory: &Memory) -> Result<Plan> {
         self.put_a_part_of_all_rows_first();
         let width = self.groups.key.len();
         let (mut parts, mut outputs) = (vec![], self.outputs);
@@ -192,12 +194,13 @@ impl Parts {
             // Distinct rows are made so in ascending order; what comes after may ask for another one.
             let rows = if draft.distinct { reordered(rows, width, &draft.values) } else { rows };
             let values = RowType::new(rows.row().columns[width..].iter().cloned());
-            let mut input = nodes::arranged(rows, width, None);
+            let layout = match &draft.kind {
+                DraftKind::Sums(sums) => Layout::Sums(sums.clone()),
+                DraftKind::First | DraftKind::General { .. } => Layout::Rows,
+            };
+            let input = nodes::arranged(rows, width, layout, None).with_memory(memory);
             let kind = match draft.kind {
-                DraftKind::Sums(sums) => {
-                    input.layout = Layout::Sums(sums);
-                    PartKind::Accumulable
-                }
+                DraftKind::Sums(_) => PartKind::Accumulable,
                 DraftKind::First => PartKind::First,
                 DraftKind::General { aggregates, .. } => {
                     let mut built = vec![];
@@ -215,7 +218,9 @@ impl Parts {
         }
         outputs.sort_by_key(|(position, _)| *position);
         let outputs = outputs.into_iter().map(|(_, output)| output).collect();
-        plain(nodes::reduce(&self.groups.key, parts, outputs, self.groups.always))
+        let is_always_there = !self.groups.always.is_empty();
+        let reduced = nodes::reduce(&self.groups.key, parts, outputs, self.groups.always);
+        plain(remember::settle_groups(reduced, width, memory, is_always_there))
     }
 
     fn put_a_part_of_all_rows_first(&mut self) {

@@ -14,11 +14,13 @@ use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, WindowFunctionDefinition};
 
 use crate::error::Result;
-use crate::plan::{Column, Node, Plan, Rank, RowType};
+use crate::plan::{Column, Memory, Node, Plan, Rank, RowType};
+use crate::sql::retention::Retentions;
 
+use super::remember::name_in_from;
 use super::scalar::{null_item, pick_all};
 use super::window::{Partitioned, unaliased};
-use super::{linear, lower, nodes, scalar, window};
+use super::{linear, lower, nodes, remember, scalar, window};
 
 /// The lowest and highest rank that a predicate lets pass, both included.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +36,7 @@ struct Kept {
 }
 
 /// `filter` as a top-N, if it is one.
-pub(super) fn top_n(filter: &Filter) -> Result<Option<Plan>> {
+pub(super) fn top_n(filter: &Filter, said: &Retentions) -> Result<Option<Plan>> {
     let conjuncts = split_conjunction(&filter.predicate);
     let mut found: Option<(usize, Source)> = None;
     for conjunct in &conjuncts {
@@ -63,7 +65,7 @@ pub(super) fn top_n(filter: &Filter) -> Result<Option<Plan>> {
     let Some(high) = bounds.high else { return Ok(None) };
     let offset = if source.kind == Kind::RowNumber { bounds.low - 1 } else { 0 };
     let kept = Kept { offset: offset.try_into().unwrap_or(u64::MAX), limit: (high - offset).max(0).try_into().unwrap_or(u64::MAX) };
-    let mut plan = ranked(&filter.input, &source, &kept)?;
+    let mut plan = ranked(&filter.input, &source, &kept, said)?;
     for conjunct in rest {
         let predicate = scalar(conjunct, filter.input.schema(), plan.row())?;
         plan = linear::filter(plan, predicate);
@@ -182,30 +184,31 @@ fn kind_of(function: &WindowFunction) -> Option<Kind> {
 }
 
 /// `plan` with the window function of `source` made by a top-N.
-fn ranked(plan: &LogicalPlan, source: &Source, kept: &Kept) -> Result<Plan> {
+fn ranked(plan: &LogicalPlan, source: &Source, kept: &Kept, said: &Retentions) -> Result<Plan> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => ranked(&alias.input, source, kept),
+        LogicalPlan::SubqueryAlias(alias) => ranked(&alias.input, source, kept, said),
         LogicalPlan::Projection(projection) => {
-            let input = ranked(&projection.input, source, kept)?;
+            let input = ranked(&projection.input, source, kept, said)?;
             let exprs = projection.expr.iter().zip(projection.schema.fields());
             let items = exprs.map(|(expr, field)| scalar::item(expr, field.name(), projection.input.schema(), input.row()));
             let items = items.collect::<Result<_>>()?;
             Ok(linear::project(input, items))
         }
-        _ => top_k(source, kept),
+        _ => top_k(source, kept, said),
     }
 }
 
-fn top_k(source: &Source, kept: &Kept) -> Result<Plan> {
+fn top_k(source: &Source, kept: &Kept, said: &Retentions) -> Result<Plan> {
     let Source { window, function, kind, .. } = source;
     let ranking = window_function(window, *function).expect("the source is a ranking function");
-    let input = lower(&window.input)?;
+    let input = lower(&window.input, said)?;
+    let memory = said.of(name_in_from(&window.input).as_deref());
     let rank_place = input.row().len() + function;
     let name = window.schema.field(rank_place).name();
-    let plan = all_but_the_rank(input, source, name)?;
+    let plan = all_but_the_rank(input, source, name, &memory)?;
     let width = plan.row().len();
     let plan = linear::project_columns(plan, (0..width).filter(|column| *column != rank_place));
-    let partitioned = Partitioned::new(plan, window.input.schema(), &ranking.params.partition_by, &ranking.params.order_by)?;
+    let partitioned = Partitioned::new(plan, window.input.schema(), &ranking.params.partition_by, &ranking.params.order_by, &memory)?;
     let rank = match kind {
         Kind::RowNumber => Rank::RowNumber,
         Kind::Rank => Rank::Rank { order: partitioned.order },
@@ -217,8 +220,9 @@ fn top_k(source: &Source, kept: &Kept) -> Result<Plan> {
     let plan = if kept.limit == 0 {
         nodes::nothing(&row)
     } else {
+        let key = partitioned.arrangement.key;
         let node = Node::TopK { input: partitioned.arrangement, offset: kept.offset, limit: Some(kept.limit), rank, expose: true };
-        Plan::new(node, row)
+        remember::settle_groups(Plan::new(node, row), key, &memory, false)
     };
     let places = (0..width).map(|column| match column.cmp(&rank_place) {
         Ordering::Less => partitioned.places[column],
@@ -229,16 +233,16 @@ fn top_k(source: &Source, kept: &Kept) -> Result<Plan> {
 }
 
 /// The columns of the topmost window, with every function but the ranking one computed and NULL in that one's place.
-fn all_but_the_rank(input: Plan, source: &Source, name: &str) -> Result<Plan> {
+fn all_but_the_rank(input: Plan, source: &Source, name: &str, memory: &Memory) -> Result<Plan> {
     let width = input.row().len();
     let others: Vec<usize> = (0..source.window.window_expr.len()).filter(|other| *other != source.function).collect();
-    let mut plan = window::functions(input, source.window, &others)?;
+    let mut plan = window::functions(input, source.window, &others, memory)?;
     let mut items = pick_all(plan.row());
     items.insert(width + source.function, null_item(name, &DataType::UInt64)?);
     plan = linear::project(plan, items);
     for window in &source.above {
         let all: Vec<usize> = (0..window.window_expr.len()).collect();
-        plan = window::functions(plan, window, &all)?;
+        plan = window::functions(plan, window, &all, memory)?;
     }
     Ok(plan)
 }

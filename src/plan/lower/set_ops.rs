@@ -1,9 +1,10 @@
 //! UNION, DISTINCT, and the set operations on bags.
 //!
-//! DataFusion plans INTERSECT and EXCEPT without ALL as joins over a DISTINCT, which is right. Its plans for ALL are
-//! not: SQL asks for `min(m, n)` and `max(m - n, 0)` copies of a row that the operands have `m` and `n` times. Those two
-//! come here as an extension node, [`Multiset`], and are sums: `A EXCEPT ALL B` is the positive part of `A - B`, and
-//! `A INTERSECT ALL B` is `A` less that.
+//! DataFusion plans INTERSECT and EXCEPT as joins over a DISTINCT, which is right without ALL, but would make of one
+//! operator two that remember. With ALL, SQL asks for `min(m, n)` and `max(m - n, 0)` copies of a row that the operands
+//! have `m` and `n` times. So all four come here as an extension node, [`Multiset`]. `A EXCEPT ALL B` is the positive
+//! part of `A - B`, and `A INTERSECT ALL B` is `A` less that; without ALL they are an anti and a semi join of A's
+//! distinct rows.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,19 +17,23 @@ use datafusion_expr::type_coercion::binary::type_union_coercion;
 use datafusion_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Threshold};
+use crate::plan::{JoinKind, Plan, Threshold};
+use crate::sql::retention::Retentions;
 
+use super::remember::name_in_from;
 use super::scalar::{Item, cast_item, key_item, pick_all, plain_type};
-use super::{linear, lower, nodes};
+use super::{linear, lower, nodes, remember};
 
 /// Which bag operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Hash)]
 pub enum MultisetKind {
+    Except,
     ExceptAll,
+    Intersect,
     IntersectAll,
 }
 
-/// EXCEPT ALL or INTERSECT ALL in a logical plan; the columns are named after the left operand's.
+/// A set operation in a logical plan; the columns are named after the left operand's.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Multiset {
     pub kind: MultisetKind,
@@ -69,7 +74,9 @@ impl Multiset {
 impl MultisetKind {
     fn name(self) -> &'static str {
         match self {
+            MultisetKind::Except => "EXCEPT",
             MultisetKind::ExceptAll => "EXCEPT ALL",
+            MultisetKind::Intersect => "INTERSECT",
             MultisetKind::IntersectAll => "INTERSECT ALL",
         }
     }
@@ -109,28 +116,34 @@ impl UserDefinedLogicalNodeCore for Multiset {
 }
 
 /// A node that DataFusion does not know.
-pub(super) fn extension(extension: &Extension) -> Result<Plan> {
+pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan> {
     let Some(multiset) = extension.node.as_any().downcast_ref::<Multiset>() else {
         return Err(Error::unsupported(extension.node.name()));
     };
-    let left = of_keys(of_types(lower(&multiset.left)?, &multiset.schema)?);
-    let right = of_keys(of_types(lower(&multiset.right)?, &multiset.schema)?);
-    let excess = nodes::threshold(nodes::union(vec![left.clone(), nodes::negate(right)]), Threshold::Positive);
-    Ok(match multiset.kind {
-        MultisetKind::ExceptAll => excess,
-        MultisetKind::IntersectAll => nodes::union(vec![left, nodes::negate(excess)]),
-    })
+    let memory = |operand| remember::side(said, name_in_from(operand).as_deref());
+    let (left_memory, right_memory) = (memory(&multiset.left), memory(&multiset.right));
+    let operand = |plan, memory| Ok::<_, Error>(remember::rows(of_keys(of_types(lower(plan, said)?, &multiset.schema)?), memory));
+    let left = operand(&multiset.left, &left_memory)?;
+    let right = operand(&multiset.right, &right_memory)?;
+    let excess = |left, right| nodes::threshold(nodes::union(vec![left, nodes::negate(right)]), Threshold::Positive);
+    let plain = |kind, left, right| {
+        let distinct = nodes::threshold(left, Threshold::Distinct);
+        nodes::join(kind, nodes::arrange_rows(distinct), nodes::arrange_rows(right))
+    };
+    let result = match multiset.kind {
+        MultisetKind::Except => plain(JoinKind::Anti, left, right),
+        MultisetKind::ExceptAll => excess(left, right),
+        MultisetKind::Intersect => plain(JoinKind::Semi, left, right),
+        MultisetKind::IntersectAll => nodes::union(vec![left.clone(), nodes::negate(excess(left, right))]),
+    };
+    let shows_more = matches!(multiset.kind, MultisetKind::Except | MultisetKind::ExceptAll);
+    remember::settle_sides(result, [&left_memory, &right_memory], [false, shows_more])
 }
 
 /// UNION ALL. (UNION is a DISTINCT over it.)
-pub(super) fn union(union: &Union) -> Result<Plan> {
-    let inputs = union.inputs.iter().map(|input| of_types(lower(input)?, &union.schema));
+pub(super) fn union(union: &Union, said: &Retentions) -> Result<Plan> {
+    let inputs = union.inputs.iter().map(|input| of_types(lower(input, said)?, &union.schema));
     Ok(linear_names(nodes::union(inputs.collect::<Result<_>>()?), &union.schema))
-}
-
-/// Each row of `input` once.
-pub(super) fn distinct(input: Plan) -> Result<Plan> {
-    Ok(nodes::threshold(of_keys(input), Threshold::Distinct))
 }
 
 /// `input` with equal values made one.

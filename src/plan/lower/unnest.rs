@@ -6,12 +6,13 @@ use datafusion_expr::logical_plan::Unnest;
 
 use crate::error::{Error, Result};
 use crate::plan::{Column, Plan, RowType};
+use crate::sql::retention::Retentions;
 
 use super::scalar::pick_all;
 use super::{linear, lower};
 
 /// One list column, any number of levels deep.
-pub(super) fn unnest(unnest: &Unnest) -> Result<Plan> {
+pub(super) fn unnest(unnest: &Unnest, said: &Retentions) -> Result<Plan> {
     if !unnest.struct_type_columns.is_empty() {
         return Err(Error::unsupported("UNNEST of a ROW"));
     }
@@ -23,7 +24,7 @@ pub(super) fn unnest(unnest: &Unnest) -> Result<Plan> {
         NullHandling::PreserveAndExpandEmpty => true,
         NullHandling::Preserve => return Err(Error::unsupported("UNNEST that keeps NULL and drops empty lists")),
     };
-    let mut plan = lower(&unnest.input)?;
+    let mut plan = lower(&unnest.input, said)?;
     let items = pick_all(plan.row());
     plan = linear::project(plan, items);
     for _ in 0..list.depth {

@@ -19,19 +19,21 @@ use datafusion_physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use crate::error::{Error, Result};
 use crate::eval::{WindowAggregate, readable_window};
-use crate::plan::{Arrangement, Column, Node, Plan, RowType, Scalar, WindowFunction};
+use crate::plan::{Arrangement, Column, Memory, Node, Plan, RowType, Scalar, WindowFunction};
+use crate::sql::retention::Retentions;
 
+use super::remember::name_in_from;
 use super::scalar::{column_index, is_name, key_item, labelled_item, pick, plain_item, read_column, shown_name, substitute};
-use super::{linear, lower, nodes, order, scalar};
+use super::{linear, lower, nodes, order, remember, scalar};
 
 /// All functions of a logical window node.
-pub(super) fn window(window: &Window) -> Result<Plan> {
+pub(super) fn window(window: &Window, said: &Retentions) -> Result<Plan> {
     let all: Vec<usize> = (0..window.window_expr.len()).collect();
-    functions(lower(&window.input)?, window, &all)
+    functions(lower(&window.input, said)?, window, &all, &said.of(name_in_from(&window.input).as_deref()))
 }
 
 /// `input`, which is `window`'s, with a column for each of these functions of it, in this order.
-pub(super) fn functions(input: Plan, window: &Window, which: &[usize]) -> Result<Plan> {
+pub(super) fn functions(input: Plan, window: &Window, which: &[usize], memory: &Memory) -> Result<Plan> {
     let width = input.row().len();
     let mut groups: Vec<(&LogicalFunction, Vec<usize>)> = vec![];
     for &index in which {
@@ -46,7 +48,7 @@ pub(super) fn functions(input: Plan, window: &Window, which: &[usize]) -> Result
     let mut plan = input;
     let mut made = vec![];
     for (_, members) in &groups {
-        plan = one_window(plan, window, members)?;
+        plan = one_window(plan, window, members, memory)?;
         made.extend(members.iter().copied());
     }
     let places = which.iter().map(|index| width + made.iter().position(|made| made == index).expect("every function was made"));
@@ -59,7 +61,7 @@ fn same_window(a: &LogicalFunction, b: &LogicalFunction) -> bool {
 }
 
 /// `input` with a column for each of `members`, which have the same PARTITION BY and ORDER BY.
-fn one_window(input: Plan, window: &Window, members: &[usize]) -> Result<Plan> {
+fn one_window(input: Plan, window: &Window, members: &[usize], memory: &Memory) -> Result<Plan> {
     let schema = window.input.schema();
     let logical: Vec<(&LogicalFunction, &str)> = members
         .iter()
@@ -69,14 +71,15 @@ fn one_window(input: Plan, window: &Window, members: &[usize]) -> Result<Plan> {
         })
         .collect();
     let params = &logical[0].0.params;
-    let partitioned = Partitioned::new(input.clone(), schema, &params.partition_by, &params.order_by)?;
+    let partitioned = Partitioned::new(input.clone(), schema, &params.partition_by, &params.order_by, memory)?;
     let functions = logical.iter().map(|(function, name)| partitioned.function(function, name, &input, schema));
     let functions = functions.collect::<Result<Vec<WindowFunction>>>()?;
     let arranged = partitioned.arrangement.input.row().clone();
     let made = functions.iter().map(|function| function.column.clone());
     let row = RowType::new(arranged.columns.iter().cloned().chain(made));
+    let key = partitioned.arrangement.key;
     let node = Node::Window { input: partitioned.arrangement, functions };
-    let plan = Plan::new(node, row.clone());
+    let plan = remember::settle_groups(Plan::new(node, row.clone()), key, memory, false);
     let mut items: Vec<_> = partitioned.places.iter().map(|&place| pick(&row, place)).collect();
     for place in arranged.len()..row.len() {
         items.push(plain_item(read_column(&row, place), &row.columns[place].name, &row)?);
@@ -96,7 +99,7 @@ pub(super) struct Partitioned {
 
 impl Partitioned {
     /// Indexes `input`. `schema` names its first columns, of which the expressions are.
-    pub fn new(input: Plan, schema: &DFSchema, partition_by: &[Expr], order_by: &[SortExpr]) -> Result<Self> {
+    pub fn new(input: Plan, schema: &DFSchema, partition_by: &[Expr], order_by: &[SortExpr], memory: &Memory) -> Result<Self> {
         let row = input.row().clone();
         let mut key = vec![];
         for expr in partition_by {
@@ -105,6 +108,7 @@ impl Partitioned {
                 key.push(part);
             }
         }
+        let input = remember::groups(input, &key, memory);
         let width = key.len();
         let mut items = key;
         let mut sort = vec![];
@@ -130,7 +134,7 @@ impl Partitioned {
             }
         }
         let values = items.split_off(width);
-        let arrangement = nodes::arrange(input, items, values, None);
+        let arrangement = nodes::arrange(input, items, values, None).with_memory(memory);
         let arranged = arrangement.input.row();
         let sort = sort.into_iter().map(|(place, options)| PhysicalSortExpr::new(read_column(arranged, place), options)).collect();
         Ok(Partitioned { arrangement, order, places, sort })

@@ -185,8 +185,8 @@ impl Cursor {
         hints::refuse((seen..index).map(|index| self.parser.token_at(index)))
     }
 
-    /// Takes the hints from the token at an index to here, for a query.
-    pub fn take_hints_from(&mut self, index: usize) -> Result<Vec<Hint>> {
+    /// Takes the hints from the token at an index to here, for a query, and counts its JOIN keywords.
+    pub fn take_hints_from(&mut self, index: usize) -> Result<(Vec<Hint>, usize)> {
         self.hints_seen = self.next_index();
         hints::collect((index..self.hints_seen).map(|index| self.parser.token_at(index)))
     }

@@ -8,7 +8,8 @@ use super::Cursor;
 use super::dropped::refuse_dropped;
 use crate::error::{Error, Result};
 use crate::sql::dialect::{WeirDialect, is_word};
-use crate::sql::statement::{ExplainTarget, Query, Statement};
+use crate::sql::retention::count_joins;
+use crate::sql::statement::{ExplainTarget, Hint, Query, Statement};
 
 /// How many set operations may be in one query: they nest, and trees are cloned and dropped by recursion.
 const SET_OPERATIONS: usize = 100;
@@ -27,7 +28,11 @@ impl Cursor {
             return Err(Error::unsupported("WITH in front of INSERT, UPDATE, DELETE or MERGE: write WITH in the query itself"));
         }
         refuse_dropped(&ast)?;
-        let hints = self.take_hints_from(start)?;
+        let (hints, joins) = self.take_hints_from(start)?;
+        // A hint knows its join by the number of its keyword, which a column of that name would put out.
+        if hints.iter().any(|hint| matches!(hint, Hint::JoinOptions { .. })) && joins != count_joins(&ast) {
+            return Err(Error::unsupported("hint OPTIONS in a query that uses join as a name: quote the name"));
+        }
         let emit_on_window_close = self.accept(&["EMIT"]);
         if emit_on_window_close {
             self.expect(&["ON", "WINDOW", "CLOSE"])?;
@@ -107,7 +112,7 @@ impl Cursor {
 mod tests {
     use super::*;
     use crate::sql::parse::testing::{one, refusal};
-    use crate::sql::statement::{Hint, SqlOption};
+    use crate::sql::statement::SqlOption;
 
     fn query(sql: &str) -> Query {
         match one(sql) {
@@ -160,6 +165,16 @@ mod tests {
         ] {
             assert!(refusal(sql).contains("line 1"), "{sql}");
         }
+    }
+
+    #[test]
+    fn a_join_hint_beside_a_name_that_is_join_is_refused_and_a_quoted_one_is_not() {
+        let sql = |name: &str| format!("SELECT {name} FROM a JOIN /*+ OPTIONS('state.ttl.left' = '1 s') */ b ON a.k = b.k");
+        assert!(refusal(&sql("join")).contains("quote"));
+        for name in ["`join`", "a.join", "k AS join"] {
+            query(&sql(name));
+        }
+        query("SELECT join FROM a");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Its planner passes over parts of a query that it has no use for; a part that would change the answer is refused here by
 //! its name. Other parts mean something to it that they do not mean in SQL, and are written another way.
 //!
-//! `A EXCEPT ALL B` and `A INTERSECT ALL B` are to be planned as a [`Multiset`](crate::plan::lower::Multiset). The planner
+//! EXCEPT and INTERSECT, with and without ALL, are to be planned as a [`Multiset`](crate::plan::lower::Multiset). The planner
 //! has no hook for set operations, but one for FROM: so the operation is rewritten to `SELECT * FROM (A CROSS JOIN B) AS
 //! <marker>`, and [`super::relations`] takes the marker for what it stands for.
 
@@ -19,6 +19,10 @@ use sqlparser::ast::{
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
+/// Marks EXCEPT.
+pub(super) const EXCEPT: &str = "__except";
+/// Marks INTERSECT.
+pub(super) const INTERSECT: &str = "__intersect";
 /// Marks EXCEPT ALL.
 pub(super) const EXCEPT_ALL: &str = "__except_all";
 /// Marks INTERSECT ALL.
@@ -265,7 +269,7 @@ impl VisitorMut for Folded {
     }
 }
 
-/// Rewrites EXCEPT ALL and INTERSECT ALL in a query's body, the innermost first. (Queries in it were visited before.)
+/// Rewrites EXCEPT and INTERSECT in a query's body, the innermost first. (Queries in it were visited before.)
 fn mark_set_operations(body: &mut SetExpr) -> ControlFlow<Error> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return ControlFlow::Continue(()) };
     mark_set_operations(left)?;
@@ -273,10 +277,8 @@ fn mark_set_operations(body: &mut SetExpr) -> ControlFlow<Error> {
     let marker = match (*op, *set_quantifier) {
         (SetOperator::Except | SetOperator::Minus, SetQuantifier::All) => EXCEPT_ALL,
         (SetOperator::Intersect, SetQuantifier::All) => INTERSECT_ALL,
-        (SetOperator::Minus, _) => {
-            *op = SetOperator::Except;
-            return ControlFlow::Continue(());
-        }
+        (SetOperator::Except | SetOperator::Minus, SetQuantifier::None | SetQuantifier::Distinct) => EXCEPT,
+        (SetOperator::Intersect, SetQuantifier::None | SetQuantifier::Distinct) => INTERSECT,
         _ => return ControlFlow::Continue(()),
     };
     let operand =

@@ -13,7 +13,7 @@ use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlanner
 use sqlparser::ast::{TableFactor, TableWithJoins};
 
 use super::errors::through;
-use super::prepare::{EXCEPT_ALL, INTERSECT_ALL};
+use super::prepare::{EXCEPT, EXCEPT_ALL, INTERSECT, INTERSECT_ALL};
 use crate::error::{Error, Result};
 use crate::plan::lower::{Multiset, MultisetKind};
 
@@ -30,6 +30,8 @@ impl RelationPlanner for Relations {
         refuse_relation(&relation).map_err(through)?;
         match relation {
             TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } => match alias.name.value.as_str() {
+                EXCEPT => multiset(MultisetKind::Except, *table_with_joins, context),
+                INTERSECT => multiset(MultisetKind::Intersect, *table_with_joins, context),
                 EXCEPT_ALL => multiset(MultisetKind::ExceptAll, *table_with_joins, context),
                 INTERSECT_ALL => multiset(MultisetKind::IntersectAll, *table_with_joins, context),
                 _ => Ok(RelationPlanning::Original(Box::new(TableFactor::NestedJoin { table_with_joins, alias: Some(alias) }))),

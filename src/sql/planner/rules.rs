@@ -33,7 +33,7 @@ use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggrega
 use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerContext};
+use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
 use super::Purpose;
 use super::context::options;
@@ -46,13 +46,14 @@ use super::subqueries::PlainSubqueries;
 use super::time::Instants;
 use crate::error::Error;
 
-/// A planned query in the form that lowering takes.
-pub(super) fn apply(plan: LogicalPlan, purpose: Purpose) -> crate::error::Result<LogicalPlan> {
+/// A planned query in the form that lowering takes; with `whole_rows` every operator's input has all the columns that the
+/// query gives it, read or not.
+pub(super) fn apply(plan: LogicalPlan, purpose: Purpose, whole_rows: bool) -> crate::error::Result<LogicalPlan> {
     let options = options();
     let plan = analyzer(purpose).execute_and_check(plan, &options, |_, _| {}).map_err(planning)?;
     // Without a start time no rule folds a clock into the plan.
     let context = OptimizerContext::new_with_config_options(Arc::new(options)).without_query_execution_start_time();
-    let plan = optimizer().optimize(plan, &context, |_, _| {}).map_err(lost)?;
+    let plan = optimizer(whole_rows).optimize(plan, &context, |_, _| {}).map_err(lost)?;
     // A subquery knows its outer columns by the types they had before coercion.
     TypeCoercion::new().analyze(plan, context.options().as_ref()).map_err(lost)
 }
@@ -80,8 +81,8 @@ fn analyzer(purpose: Purpose) -> Analyzer {
 }
 
 /// What makes it one that can be lowered, and a good one.
-fn optimizer() -> Optimizer {
-    Optimizer::with_rules(vec![
+fn optimizer(whole_rows: bool) -> Optimizer {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(RewriteSetComparison::new()),
         Arc::new(OptimizeUnions::new()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
@@ -101,8 +102,11 @@ fn optimizer() -> Optimizer {
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(PushDownFilter::new()),
         Arc::new(CommonSubexprEliminate::new()),
-        Arc::new(OptimizeProjections::new()),
-    ])
+    ];
+    if !whole_rows {
+        rules.push(Arc::new(OptimizeProjections::new()));
+    }
+    Optimizer::with_rules(rules)
 }
 
 /// DISTINCT ON is the first row of each group, which is what a filter on ROW_NUMBER says and lowering knows as a top-1.

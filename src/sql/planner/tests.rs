@@ -51,7 +51,7 @@ fn tables() -> Tables {
     ];
     let relations = all.into_iter().enumerate().map(|(id, (name, fields))| {
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let plan = Plan::new(Node::Get { id: RelationId(id as u64), name: name.into() }, RowType::from_schema(&schema));
+        let plan = Plan::new(Node::Get { id: RelationId(id as u64), name: name.into(), retracts: true }, RowType::from_schema(&schema));
         (name, Relation { schema, plan })
     });
     Tables(relations.collect())
@@ -64,7 +64,7 @@ fn query(sql: &str) -> Query {
 }
 
 fn maintained(sql: &str) -> Result<Planned> {
-    plan_query(&query(sql), &tables(), Purpose::Maintain)
+    plan_query(&query(sql), &tables(), Purpose::Maintain, &Retentions::none())
 }
 
 /// A plan in a form that a test can say.
@@ -104,6 +104,8 @@ fn write_tree(plan: &Plan, depth: usize, text: &mut String) {
         Node::Window { functions, .. } => format!("Window {}", functions.len()),
         Node::Union { .. } => "Union".into(),
         Node::Negate { .. } => "Negate".into(),
+        Node::Remember { .. } => "Remember".into(),
+        Node::Settle { policy, expiry, .. } => format!("Settle {policy} {expiry:?}"),
         Node::Threshold { kind, .. } => format!("Threshold {kind:?}"),
     };
     writeln!(text, "{pad}{head} -> ({columns})").expect("a string takes all");

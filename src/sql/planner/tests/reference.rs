@@ -49,6 +49,9 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
         }
         Node::Union { inputs } => bag(inputs.iter().flat_map(of)),
         Node::Negate { input } => bag(of(input).into_iter().map(|(row, diff)| (row, -diff))),
+        // Nothing expires in what is evaluated at once.
+        Node::Remember { input } => bag(arranged(input)),
+        Node::Settle { input, .. } => bag(of(input)),
         Node::Threshold { input, kind } => bag(arranged(input).into_iter().map(|(row, diff)| match kind {
             Threshold::Distinct => (row, i64::from(diff > 0)),
             Threshold::Positive => (row, diff.max(0)),

@@ -269,7 +269,8 @@ fn a_limit_is_a_top_n_of_one_group_in_the_asked_order() {
 
 #[test]
 fn an_order_by_is_kept_for_who_shows_the_rows_and_dropped_from_a_view() {
-    let shown = plan_query(&query("SELECT a FROM t ORDER BY b DESC, a"), &tables(), Purpose::Once { now: 0 }).expect("a plan");
+    let shown =
+        plan_query(&query("SELECT a FROM t ORDER BY b DESC, a"), &tables(), Purpose::Once { now: 0 }, &Retentions::none()).expect("a plan");
     assert_eq!(shown.show, [0]);
     let keys: Vec<(&str, bool)> =
         shown.order.iter().map(|by| (shown.plan.row().columns[by.column].name.as_str(), by.options.descending)).collect();
@@ -280,7 +281,8 @@ fn an_order_by_is_kept_for_who_shows_the_rows_and_dropped_from_a_view() {
 
 #[test]
 fn null_sorts_below_every_value_unless_told_otherwise() {
-    let shown = plan_query(&query("SELECT a, b FROM t ORDER BY a, b DESC"), &tables(), Purpose::Once { now: 0 }).expect("a plan");
+    let shown = plan_query(&query("SELECT a, b FROM t ORDER BY a, b DESC"), &tables(), Purpose::Once { now: 0 }, &Retentions::none())
+        .expect("a plan");
     assert_eq!(shown.order.iter().map(|by| by.options.nulls_first).collect::<Vec<_>>(), [true, false]);
 }
 
@@ -322,8 +324,12 @@ fn an_unnested_list_of_each_row_needs_no_join() {
 
 #[test]
 fn engine_time_is_the_instant_it_was_asked_at() {
-    let once =
-        plan_query(&query("SELECT NOW() AS a, CURRENT_TIMESTAMP AS b, LOCALTIMESTAMP AS c"), &tables(), Purpose::Once { now: 86_400_123 });
+    let once = plan_query(
+        &query("SELECT NOW() AS a, CURRENT_TIMESTAMP AS b, LOCALTIMESTAMP AS c"),
+        &tables(),
+        Purpose::Once { now: 86_400_123 },
+        &Retentions::none(),
+    );
     let plan = once.expect("a plan").plan;
     let Node::Linear { steps, .. } = plan.node() else { panic!("{}", tree(&plan)) };
     let [Step::Project(items)] = steps.as_slice() else { panic!("{}", tree(&plan)) };

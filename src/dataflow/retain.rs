@@ -1,0 +1,651 @@
+//! Arrangements that forget.
+//!
+//! [`arrange_retained`] stands where [`super::arrange`] stands for what is remembered for ever. It owns the trace's
+//! writer, and before it seals a batch it
+//!
+//! - takes note of the scopes that the batch writes to, which sets their deadlines;
+//! - clips retractions of rows that are not there (they have expired before), and counts them;
+//! - reads the rows of every scope whose deadline has come out of the trace, and adds their retractions to the batch, at
+//!   `(deadline, Expire)`.
+//!
+//! So an expiry is an update like any other to whatever reads the arrangement, exact at its instant however time moves, and
+//! the memory it frees is freed by the trace's own compaction. A batch in which nothing is due and nothing is taken away is
+//! passed on as it came.
+//!
+//! ```text
+//! updates ─▶ sealed, in order ─▶ scope by scope: touch, clip, expire ─▶ batch ─▶ trace, readers
+//!                                      │            │
+//!                                   Scopes     the trace, as it was
+//! ```
+//!
+//! A million scopes may be due at one instant. What is due is worked off in rounds of bounded length, between which the
+//! worker's other operators run.
+
+mod scopes;
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use differential_dataflow::difference::{IsZero, Semigroup};
+use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
+use differential_dataflow::trace::cursor::{CursorList, cursor_list};
+use differential_dataflow::trace::{Cursor, Description, Navigable, Span, Trace, TraceReader};
+use timely::container::NoopBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
+use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
+use timely::progress::{Antichain, Stamp};
+
+use super::arrange::peers;
+use crate::engine::time;
+use crate::plan::{Retention, Scope};
+use crate::row::reclaim::{Reclaim, Reclaiming};
+use crate::row::spine::{Entry, Pending, RowBatch, Sealable, Sealed, SumBatch};
+use crate::row::{ByKey, Bytes, Diff, SumUpdates, Sums, Time, Updates};
+use scopes::{ScopeId, Scopes};
+
+/// A retained arrangement at work, for whoever asks how it is or changes what it forgets.
+pub type Keeper = Rc<RefCell<Forgetting>>;
+
+/// The scopes of one worker's part of an arrangement, and what has come to pass.
+pub struct Forgetting {
+    scopes: Scopes,
+    /// Scopes that have expired with something in them.
+    expired: u64,
+    /// Retractions that found nothing.
+    late_retractions: u64,
+    /// The time up to which all has been worked off.
+    lower: Time,
+}
+
+/// How a retained arrangement is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Account {
+    pub live_scopes: u64,
+    pub expired: u64,
+    pub late_retractions: u64,
+    /// Milliseconds since the epoch.
+    pub next_deadline: Option<u64>,
+    /// Bytes of memory beside the trace.
+    pub bytes: usize,
+}
+
+impl Forgetting {
+    /// How it is.
+    pub fn account(&self) -> Account {
+        Account {
+            live_scopes: self.scopes.len() as u64,
+            expired: self.expired,
+            late_retractions: self.late_retractions,
+            next_deadline: self.scopes.next_deadline(),
+            bytes: self.scopes.memory(),
+        }
+    }
+
+    /// Changes what is forgotten and when; what is overdue by the new figures goes at the next instant that comes.
+    pub fn retune(&mut self, retention: Retention) {
+        let soonest = first_instant_from(self.lower);
+        self.scopes.retune(retention, soonest);
+    }
+}
+
+impl Account {
+    /// The account of two workers' parts together.
+    pub fn plus(self, other: Account) -> Account {
+        Account {
+            live_scopes: self.live_scopes + other.live_scopes,
+            expired: self.expired + other.expired,
+            late_retractions: self.late_retractions + other.late_retractions,
+            next_deadline: self.next_deadline.into_iter().chain(other.next_deadline).min(),
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// The first instant whose Expire phase is at or after a time.
+fn first_instant_from(time: Time) -> u64 {
+    let instant = time::ms(time).unsigned_abs();
+    if time::step(time) == 0 { instant } else { instant + 1 }
+}
+
+/// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
+pub trait Remembered: Sealable<Batch: Reclaim> {
+    /// What an update changes.
+    type Change: Clone;
+    /// The bytes of an update's key.
+    fn key_of(&self, index: usize) -> &[u8];
+    /// What an update changes.
+    fn change(&self, index: usize) -> Self::Change;
+    /// Whether an update adds rows.
+    fn adds(&self, index: usize) -> bool;
+    /// How many rows a change adds.
+    fn rows(change: &Self::Change) -> Diff;
+    /// A change that only says how many rows there are more.
+    fn of_rows(rows: Diff) -> Self::Change;
+    /// A change that undoes another.
+    fn negated(change: &Self::Change) -> Self::Change;
+    /// Adds a change to another.
+    fn add(into: &mut Self::Change, change: &Self::Change);
+    /// Whether a change changes nothing.
+    fn is_nothing(change: &Self::Change) -> bool;
+    /// Adds an update of a row, which begins with its key.
+    fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Self::Change);
+    /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
+    fn look_up(
+        cursor: &mut CursorList<<Self::Batch as Navigable>::Cursor>,
+        storage: &Vec<Self::Batch>,
+        row: &[u8],
+        key_len: usize,
+        whole_key: bool,
+        each: impl FnMut(&[u8], Self::Change),
+    );
+}
+
+impl Remembered for Updates {
+    type Change = Diff;
+
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
+    fn change(&self, index: usize) -> Diff {
+        self.diff(index)
+    }
+
+    fn adds(&self, index: usize) -> bool {
+        self.diff(index) > 0
+    }
+
+    fn rows(change: &Diff) -> Diff {
+        *change
+    }
+
+    fn of_rows(rows: Diff) -> Diff {
+        rows
+    }
+
+    fn negated(change: &Diff) -> Diff {
+        -change
+    }
+
+    fn add(into: &mut Diff, change: &Diff) {
+        *into += change;
+    }
+
+    fn is_nothing(change: &Diff) -> bool {
+        *change == 0
+    }
+
+    fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Diff) {
+        self.push(&row[..key_len], &row[key_len..], time, *change);
+    }
+
+    fn look_up(
+        cursor: &mut CursorList<<RowBatch as Navigable>::Cursor>,
+        storage: &Vec<RowBatch>,
+        row: &[u8],
+        key_len: usize,
+        whole_key: bool,
+        mut each: impl FnMut(&[u8], Diff),
+    ) {
+        let (key, value) = row.split_at(key_len);
+        cursor.seek_key(storage, Bytes(key));
+        if cursor.get_key(storage) != Some(Bytes(key)) {
+            return;
+        }
+        cursor.rewind_vals(storage);
+        if !whole_key {
+            cursor.seek_val(storage, Bytes(value));
+        }
+        let mut found = Vec::new();
+        while let Some(value_there) = cursor.get_val(storage) {
+            if !whole_key && value_there != Bytes(value) {
+                break;
+            }
+            let mut count = 0;
+            cursor.map_times(storage, |_, diff| count += diff);
+            if count != 0 {
+                found.clear();
+                found.extend_from_slice(key);
+                found.extend_from_slice(value_there.0);
+                each(&found, count);
+            }
+            cursor.step_val(storage);
+        }
+    }
+}
+
+impl Remembered for SumUpdates {
+    type Change = Sums;
+
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
+    fn change(&self, index: usize) -> Sums {
+        self.sums(index).clone()
+    }
+
+    fn adds(&self, index: usize) -> bool {
+        self.sums(index).rows() > 0
+    }
+
+    fn rows(change: &Sums) -> Diff {
+        change.rows()
+    }
+
+    fn of_rows(rows: Diff) -> Sums {
+        Sums::of_rows(rows)
+    }
+
+    fn negated(change: &Sums) -> Sums {
+        change.negated()
+    }
+
+    fn add(into: &mut Sums, change: &Sums) {
+        into.plus_equals(change);
+    }
+
+    fn is_nothing(change: &Sums) -> bool {
+        change.is_zero()
+    }
+
+    fn give(&mut self, row: &[u8], _: usize, time: Time, change: &Sums) {
+        self.push(row, time, change.clone());
+    }
+
+    fn look_up(
+        cursor: &mut CursorList<<SumBatch as Navigable>::Cursor>,
+        storage: &Vec<SumBatch>,
+        row: &[u8],
+        _: usize,
+        _: bool,
+        mut each: impl FnMut(&[u8], Sums),
+    ) {
+        cursor.seek_key(storage, Bytes(row));
+        if cursor.get_key(storage) == Some(Bytes(row)) {
+            let mut total = Sums::default();
+            cursor.map_times(storage, |_, sums| total.plus_equals(&sums));
+            if !total.is_zero() {
+                each(row, total);
+            }
+        }
+    }
+}
+
+/// A retained arrangement, and what tells how it is.
+pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>, Keeper);
+
+/// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
+pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, name: &str) -> Retained<'s, C>
+where
+    C: Remembered + timely::Container + Clone,
+    ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
+    DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
+{
+    if peers(stream.scope()) == 1 {
+        arrange_core(stream, Pipeline, retention, name)
+    } else {
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), retention, name)
+    }
+}
+
+fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, retention: Retention, name: &str) -> Retained<'s, C>
+where
+    C: Remembered + timely::Container + Clone,
+    P: ParallelizationContract<Time, C>,
+{
+    let scope = stream.scope();
+    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(retention), expired: 0, late_retractions: 0, lower: 0 }));
+    let kept = Rc::clone(&keeper);
+    let mut trace = None;
+    let trace_out = &mut trace;
+    let stream = stream.unary_frontier(pact, name, move |capability, info| {
+        let activator = scope.activator_for(Rc::clone(&info.address));
+        let spine = Reclaiming::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
+        let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
+        *trace_out = Some(reader.clone());
+        let mut capability = Some(capability);
+        let mut pending = Pending::<C>::default();
+        let mut lower = Antichain::from_elem(0);
+        let mut round: Option<Round<C>> = None;
+        move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Vec<Span<Time, C::Batch>>>>| {
+            input.for_each(|_, updates| pending.push(std::mem::take(updates)));
+            if round.is_none() && lower.borrow() != frontier.frontier() {
+                let upper = frontier.frontier().to_owned();
+                let sealed = pending.seal(upper.borrow());
+                let due = kept.borrow_mut().take_due(&upper);
+                let batches = reader.batches_through(lower.borrow());
+                let contents = cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
+                round = Some(Round::new(upper, sealed, due, contents));
+            }
+            let done = round.as_mut().is_some_and(|round| round.work(&mut kept.borrow_mut()));
+            if !done {
+                if round.is_some() {
+                    activator.activate();
+                }
+                return;
+            }
+            if let Some(Round { upper, sealed, .. }) = round.take().map(Round::finish) {
+                let batch = C::build(sealed);
+                match (&batch, &capability) {
+                    (Some(_), Some(capability)) => {
+                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
+                        let span = Span::new(description, batch);
+                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
+                        output.session_with_builder(capability).give_container(&mut vec![span]);
+                    }
+                    _ => writer.seal(upper.clone()),
+                }
+                match upper.elements().first() {
+                    Some(time) => {
+                        capability.iter_mut().for_each(|capability| capability.downgrade(time));
+                        kept.borrow_mut().lower = *time;
+                    }
+                    None => capability = None,
+                }
+                lower = upper;
+                reader.set_logical_compaction(lower.borrow());
+                reader.set_physical_compaction(lower.borrow());
+                kept.borrow_mut().scopes.shrink();
+                if lower.borrow() != frontier.frontier() {
+                    activator.activate();
+                }
+            }
+            writer.exert();
+        }
+    });
+    (Arranged { stream, trace: trace.expect("the operator's constructor has run") }, keeper)
+}
+
+/// What becomes of a scope between two frontiers.
+struct Life {
+    id: Option<ScopeId>,
+    /// Whether a timer is set for it.
+    has_timer: bool,
+    alive: bool,
+    /// Whether the rows that the trace has of it are there.
+    base: bool,
+}
+
+impl Forgetting {
+    /// Takes note of a write to a scope, which comes into being with it or again.
+    fn write(&mut self, life: &mut Life, scope: &[u8], key_len: usize, now: u64) {
+        match life.id {
+            Some(id) if life.alive => self.scopes.touch(id, now),
+            Some(id) => self.scopes.revive(id, now),
+            None => life.id = Some(self.scopes.create(scope, key_len, now)),
+        }
+        life.alive = true;
+    }
+
+    /// The scopes that are due before an upper bound.
+    fn take_due(&mut self, upper: &Antichain<Time>) -> Vec<ScopeId> {
+        match upper.elements().first() {
+            Some(upper) => self.scopes.take_due(first_instant_from(*upper)),
+            // Nothing happens any more, and so nothing expires.
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The updates between two frontiers on their way to a batch, with the scopes that are due between them.
+struct Round<C: Remembered> {
+    upper: Antichain<Time>,
+    sealed: Sealed<C>,
+    due: Vec<ScopeId>,
+    contents: Contents<C>,
+    /// How far it has come.
+    next_entry: usize,
+    next_due: usize,
+    /// Updates that are added: what expires, what is left of clipped retractions.
+    made: C,
+    made_before: Vec<C>,
+    /// The entries that are not passed on, in order.
+    dropped: Vec<usize>,
+    /// What happens to the scope at hand; kept for its memory.
+    events: Vec<Event<C::Change>>,
+    life: Vec<(usize, C::Change)>,
+}
+
+type Contents<C> = (CursorList<<<C as Sealable>::Batch as Navigable>::Cursor>, Vec<<C as Sealable>::Batch>);
+
+/// The updates of one row at one time, added up.
+struct Event<D> {
+    time: Time,
+    first: usize,
+    last: usize,
+    change: D,
+}
+
+impl<C: Remembered> Round<C> {
+    /// Scopes that are looked at before others have their turn.
+    const FUEL: usize = 1 << 16;
+
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, due: Vec<ScopeId>, contents: Contents<C>) -> Self {
+        Round {
+            upper,
+            sealed,
+            due,
+            contents,
+            next_entry: 0,
+            next_due: 0,
+            made: C::default(),
+            made_before: Vec::new(),
+            dropped: Vec::new(),
+            events: Vec::new(),
+            life: Vec::new(),
+        }
+    }
+
+    /// Works off scopes in order; says whether none is left.
+    fn work(&mut self, forgetting: &mut Forgetting) -> bool {
+        // What is sealed stays as it is while the rest changes.
+        let sealed = std::mem::take(&mut self.sealed);
+        let kind = forgetting.scopes.retention().scope;
+        let mut done = false;
+        for _ in 0..Self::FUEL {
+            let due = self.due.get(self.next_due).copied();
+            let entry = sealed.entries.get(self.next_entry);
+            match (entry, due) {
+                (None, None) => {
+                    done = true;
+                    break;
+                }
+                (None, Some(id)) => self.expire_only(&sealed, id, forgetting),
+                (Some(entry), None) => self.written(&sealed, scope_of(&sealed, entry, kind), None, forgetting),
+                (Some(entry), Some(id)) => {
+                    let scope = scope_of(&sealed, entry, kind);
+                    match Bytes(forgetting.scopes.bytes(id)).cmp(&Bytes(scope)) {
+                        Ordering::Less => self.expire_only(&sealed, id, forgetting),
+                        Ordering::Equal => self.written(&sealed, scope, Some(id), forgetting),
+                        Ordering::Greater => self.written(&sealed, scope, None, forgetting),
+                    }
+                }
+            }
+        }
+        self.sealed = sealed;
+        done
+    }
+
+    /// The instant before which everything is worked off: what is due before it expires.
+    fn horizon(&self) -> u64 {
+        self.upper.elements().first().map_or(0, |upper| first_instant_from(*upper))
+    }
+
+    /// A scope that is due and that nothing is written to.
+    fn expire_only(&mut self, sealed: &Sealed<C>, id: ScopeId, forgetting: &mut Forgetting) {
+        self.next_due += 1;
+        self.life.clear();
+        self.expire(sealed, id, true, forgetting);
+        forgetting.scopes.remove(id);
+    }
+
+    /// A scope that is written to; `due` is its number if it is due as well, its timer gone.
+    fn written(&mut self, sealed: &Sealed<C>, scope: &[u8], due: Option<ScopeId>, forgetting: &mut Forgetting) {
+        self.next_due += usize::from(due.is_some());
+        let start = self.next_entry;
+        let kind = forgetting.scopes.retention().scope;
+        let (first, index) = sealed.at(start);
+        let (key_len, moment) = (first.key_of(index).len(), first.at(index));
+        // Whether nothing is taken away and all is written at one time, as most things are.
+        let mut plain = true;
+        let mut end = start;
+        while let Some(entry) = sealed.entries.get(end)
+            && scope_of(sealed, entry, kind) == scope
+        {
+            let (updates, index) = sealed.at(end);
+            plain &= updates.adds(index) && updates.at(index) == moment;
+            end += 1;
+        }
+        self.next_entry = end;
+        self.life.clear();
+        let id = due.or_else(|| forgetting.scopes.find(scope));
+        let mut life = Life { id, has_timer: id.is_some() && due.is_none(), alive: id.is_some(), base: id.is_some() };
+        let now = time::ms(moment).unsigned_abs();
+        if plain && id.is_none_or(|id| forgetting.scopes.due(id) > now) {
+            forgetting.write(&mut life, scope, key_len, now);
+            if life.id.is_none_or(|id| forgetting.scopes.due(id) < self.horizon()) {
+                self.gather(sealed, start, end);
+                self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
+            }
+        } else {
+            self.gather(sealed, start, end);
+            for number in 0..self.events.len() {
+                let now = time::ms(self.events[number].time).unsigned_abs();
+                if let Some(id) = life.id.filter(|id| life.alive && forgetting.scopes.due(*id) <= now) {
+                    self.expire(sealed, id, life.base, forgetting);
+                    (life.alive, life.base) = (false, false);
+                    self.life.clear();
+                }
+                if self.apply(sealed, number, key_len, life.base, forgetting) {
+                    forgetting.write(&mut life, scope, key_len, now);
+                }
+            }
+        }
+        let Some(id) = life.id else { return };
+        if life.alive && forgetting.scopes.due(id) < self.horizon() {
+            self.expire(sealed, id, life.base, forgetting);
+            life.alive = false;
+        }
+        if !life.alive {
+            forgetting.scopes.remove(id);
+        } else if !life.has_timer {
+            forgetting.scopes.wake(id);
+        }
+    }
+
+    /// Adds up the entries of a scope by row and time, in order of time.
+    fn gather(&mut self, sealed: &Sealed<C>, start: usize, end: usize) {
+        self.events.clear();
+        for position in start..end {
+            let (updates, index) = sealed.at(position);
+            let time = updates.at(index);
+            if let Some(event) = self.events.last_mut().filter(|event| event.time == time) {
+                let (first, of_first) = sealed.at(event.first);
+                if first.order(of_first) == updates.order(index) {
+                    C::add(&mut event.change, &updates.change(index));
+                    event.last = position;
+                    continue;
+                }
+            }
+            self.events.push(Event { time, first: position, last: position, change: updates.change(index) });
+        }
+        if !self.events.is_sorted_by_key(|event| event.time) {
+            self.events.sort_by_key(|event| event.time);
+        }
+    }
+
+    /// Applies an event to a scope, clipping what it takes away to what is there; says whether anything is left of it.
+    fn apply(&mut self, sealed: &Sealed<C>, number: usize, key_len: usize, base: bool, forgetting: &mut Forgetting) -> bool {
+        let Event { time, first, last, ref change } = self.events[number];
+        if C::is_nothing(change) {
+            return false;
+        }
+        let (change, rows) = (change.clone(), C::rows(change));
+        if rows >= 0 {
+            self.life.push((first, change));
+            return true;
+        }
+        let (updates, index) = sealed.at(first);
+        let row = updates.order(index);
+        let mut there = self.lived(sealed, row);
+        if base {
+            let (cursor, storage) = &mut self.contents;
+            C::look_up(cursor, storage, row, key_len, false, |_, change| there += C::rows(&change));
+        }
+        let taken = rows.max(-there);
+        forgetting.late_retractions += (taken - rows).unsigned_abs();
+        if taken == rows {
+            self.life.push((first, change));
+            return true;
+        }
+        self.dropped.extend(first..=last);
+        if taken == 0 {
+            return false;
+        }
+        let change = C::of_rows(taken);
+        self.made.give(row, key_len, time, &change);
+        self.life.push((first, change));
+        true
+    }
+
+    /// How often a row has come since the scope's life began between these frontiers.
+    fn lived(&self, sealed: &Sealed<C>, row: &[u8]) -> Diff {
+        let of_row = self.life.iter().filter(|(position, _)| {
+            let (updates, index) = sealed.at(*position);
+            updates.order(index) == row
+        });
+        of_row.map(|(_, change)| C::rows(change)).sum()
+    }
+
+    /// Takes away what a scope holds, at its deadline: the trace's rows if they are its `base`, and what has come since.
+    fn expire(&mut self, sealed: &Sealed<C>, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
+        let time = time::at(forgetting.scopes.due(id) as i64, 0);
+        let (bytes, key_len) = forgetting.scopes.name(id);
+        let whole_key = forgetting.scopes.retention().scope == Scope::Group;
+        let mut anything = !self.life.is_empty();
+        let made = &mut self.made;
+        if base {
+            let (cursor, storage) = &mut self.contents;
+            C::look_up(cursor, storage, bytes, key_len, whole_key, |row, change| {
+                made.give(row, key_len, time, &C::negated(&change));
+                anything = true;
+            });
+        }
+        for (position, change) in &self.life {
+            let (updates, index) = sealed.at(*position);
+            made.give(updates.order(index), key_len, time, &C::negated(change));
+        }
+        if made.is_full() {
+            self.made_before.push(std::mem::take(made));
+        }
+        forgetting.expired += u64::from(anything);
+    }
+
+    /// The updates that are to be the batch.
+    fn finish(mut self) -> Self {
+        if !self.dropped.is_empty() {
+            self.dropped.sort_unstable();
+            let (mut dropped, mut position) = (self.dropped.iter().copied().peekable(), 0);
+            self.sealed.entries.retain(|_| {
+                let is_dropped = dropped.next_if_eq(&position).is_some();
+                position += 1;
+                !is_dropped
+            });
+        }
+        self.made_before.push(std::mem::take(&mut self.made));
+        self.sealed.add_all(std::mem::take(&mut self.made_before));
+        self
+    }
+}
+
+/// The bytes by which an entry's scope is known.
+fn scope_of<'a, C: Remembered>(sealed: &'a Sealed<C>, entry: &Entry, scope: Scope) -> &'a [u8] {
+    let (container, index) = (&sealed.containers[entry.container as usize], entry.index as usize);
+    match scope {
+        Scope::Group => container.key_of(index),
+        Scope::Row => container.order(index),
+    }
+}

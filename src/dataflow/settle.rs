@@ -1,0 +1,273 @@
+//! What consumers see of an operator whose inputs expire.
+//!
+//! An expiry changes what the operator would answer at a time of the Expire phase (step 0 of an instant), at which nothing
+//! else happens. By the policy these changes are shown a step later, or dropped and accounted for:
+//!
+//! - An expiry that only takes rows away leaves what was published standing. Nothing need be known of it: the operator
+//!   will not take away again what it has taken away.
+//! - A row that an expiry *adds* (the NULLs of an outer join whose match was forgotten) is *owed*: it is there for the
+//!   operator and was never said. When the operator takes it away later, that is not said either ([`owing`]).
+//! - What an answer lost stands under `keep` until its group has another: then it is taken back ([`keeping`]).
+//!
+//! A dataflow begins with everything it finds as one initial step, which is no expiry whatever its time.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
+use differential_dataflow::trace::cursor::cursor_list;
+use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader};
+use timely::container::NoopBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{DistributorPact, Pipeline};
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::generic::{Operator, OutputBuilder, OutputBuilderSession};
+use timely::progress::{Antichain, Stamp};
+
+use super::arrange::{give_all, peers};
+use super::join::map_containers;
+use crate::engine::time;
+use crate::row::spine::{Pending, RowSpine, RowTrace, Sealable, Sealed};
+use crate::row::{ByKey, Bytes, Diff, Time, Updates, UpdatesBuilder};
+
+/// Whether what happens at a time is an expiry, in a dataflow that begins `as_of` a time.
+#[inline]
+pub fn is_expiry(time: Time, as_of: Time) -> bool {
+    time::step(time) == 0 && time > as_of
+}
+
+/// Whether an operator says what changes when a group expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiries {
+    Loud,
+    /// It need not even look: what was published stands. (Errors go with their groups all the same.)
+    Silent,
+}
+
+impl Expiries {
+    /// Whether the operator does not say what changes at a time.
+    pub fn hides(self, time: Time, as_of: Time) -> bool {
+        self == Expiries::Silent && is_expiry(time, as_of)
+    }
+
+    /// Leaves out of a group's moments what need not be looked at: the expiries before anything else. A later one has to
+    /// be, since what is said after it is said of what it has left.
+    pub fn skip(self, moments: &mut Vec<Time>, as_of: Time) {
+        let skipped = moments.iter().take_while(|moment| self.hides(**moment, as_of)).count();
+        moments.drain(..skipped);
+    }
+}
+
+/// The changes that are not expiries.
+pub fn without_expiries<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
+    map_containers(stream, move |updates| {
+        if updates.times().iter().all(|time| !is_expiry(*time, as_of)) {
+            return updates;
+        }
+        let mut kept = Updates::default();
+        for index in (0..updates.len()).filter(|index| !is_expiry(updates.time(*index), as_of)) {
+            kept.push(updates.key(index), updates.value(index), updates.time(index), updates.diff(index));
+        }
+        kept
+    })
+}
+
+/// All changes, expiries at the first Data step of their instant.
+pub fn showing<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
+    map_containers(stream, move |mut updates| {
+        updates.retime(|time| if is_expiry(time, as_of) { time + 1 } else { time });
+        updates
+    })
+}
+
+/// The changes that are not expiries, less the removals of rows that only expiries had added. Rows are keyed by all of their
+/// columns.
+pub fn owing<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
+    let by_row = DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>);
+    match peers(stream.scope()) {
+        1 => owing_core(stream, Pipeline, as_of),
+        _ => owing_core(stream, by_row, as_of),
+    }
+}
+
+fn owing_core<'s, P>(stream: Stream<'s, Time, Updates>, pact: P, as_of: Time) -> Stream<'s, Time, Updates>
+where
+    P: timely::dataflow::channels::pact::ParallelizationContract<Time, Updates>,
+{
+    stream.unary_frontier(pact, "Settle", move |capability, _| {
+        let mut capability = Some(capability);
+        let mut pending = Pending::<Updates>::default();
+        let mut owed: HashMap<Vec<u8>, Diff> = HashMap::new();
+        move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
+            input.for_each(|_, updates| pending.push(std::mem::take(updates)));
+            let sealed = pending.seal(frontier.frontier());
+            if let Some(capability) = &capability {
+                let mut said = UpdatesBuilder::default();
+                for change in changes(&sealed) {
+                    let (row, time, mut diff) = (change.row, change.time, change.diff);
+                    if is_expiry(time, as_of) {
+                        owe(&mut owed, row, diff);
+                        continue;
+                    }
+                    if diff < 0 && !owed.is_empty() {
+                        let taken = owed.get(row).copied().unwrap_or(0).min(-diff);
+                        owe(&mut owed, row, -taken);
+                        diff += taken;
+                    }
+                    if diff != 0 {
+                        said.push(row, &[], time, diff);
+                    }
+                }
+                give_all(said, output, capability);
+            }
+            match frontier.frontier().first() {
+                Some(time) => capability.iter_mut().for_each(|capability| capability.downgrade(time)),
+                None => capability = None,
+            }
+        }
+    })
+}
+
+/// Changes what is owed of a row, which is never less than nothing.
+fn owe(owed: &mut HashMap<Vec<u8>, Diff>, row: &[u8], diff: Diff) {
+    let now = owed.get(row).copied().unwrap_or(0) + diff;
+    if now > 0 {
+        owed.insert(row.to_vec(), now);
+    } else {
+        owed.remove(row);
+    }
+}
+
+/// A change of one row at one time.
+struct Change<'a> {
+    row: &'a [u8],
+    key_len: usize,
+    time: Time,
+    diff: Diff,
+}
+
+/// Sealed updates added up by row and time, in that order; what comes to nothing is left out.
+fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'_>> {
+    let at = |position: usize| {
+        let entry = sealed.entries.get(position)?;
+        Some((&sealed.containers[entry.container as usize], entry.index as usize))
+    };
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let (updates, index) = at(position)?;
+            let (row, time, mut diff) = (updates.row(index), updates.time(index), 0);
+            while let Some((updates, index)) =
+                at(position).filter(|(updates, index)| updates.time(*index) == time && updates.row(*index) == row)
+            {
+                diff += updates.diff(index);
+                position += 1;
+            }
+            if diff != 0 {
+                return Some(Change { row, key_len: updates.key(index).len(), time, diff });
+            }
+        }
+    })
+}
+
+/// What makes up for expiries under `keep`, arranged by group: the operator's rows and these are what is published. `news`
+/// tells of groups that have rows again, where the operator's rows do not.
+pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time, Updates>>, as_of: Time) -> Arranged<'s, RowTrace> {
+    let scope = rows.scope();
+    let mut builder = OperatorBuilder::new("Keep".to_owned(), scope);
+    let info = builder.operator_info();
+    let news = news.unwrap_or_else(|| timely::dataflow::operators::generic::operator::empty(scope));
+    let mut rows = builder.new_input(rows, Pipeline);
+    let mut news = builder.new_input(news, Pipeline);
+    let (output, stream) = builder.new_output::<Vec<Span<Time, crate::row::spine::RowBatch>>>();
+    let spine = RowSpine::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
+    let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
+    let trace = reader.clone();
+    builder.build(move |mut capabilities| {
+        let mut capability = capabilities.pop();
+        let mut output: OutputBuilder<Time, NoopBuilder<_>> = OutputBuilder::from(output);
+        let (mut pending, mut pending_news) = (Pending::<Updates>::default(), Pending::<Updates>::default());
+        let mut lower = Antichain::from_elem(0);
+        move |frontiers| {
+            rows.for_each(|_, updates| pending.push(std::mem::take(updates)));
+            news.for_each(|_, updates| pending_news.push(std::mem::take(updates)));
+            let least = frontiers.iter().filter_map(|frontier| frontier.frontier().first().copied()).min();
+            let upper: Antichain<Time> = least.into_iter().collect();
+            if lower != upper {
+                let batches = reader.batches_through(lower.borrow());
+                let (mut cursor, storage) =
+                    cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
+                let look_up = |key: &[u8], each: &mut dyn FnMut(&[u8], Diff)| {
+                    cursor.seek_key(&storage, Bytes(key));
+                    while cursor.get_key(&storage) == Some(Bytes(key))
+                        && let Some(value) = cursor.get_val(&storage)
+                    {
+                        let mut count = 0;
+                        cursor.map_times(&storage, |_, diff| count += diff);
+                        if count != 0 {
+                            each(value.0, count);
+                        }
+                        cursor.step_val(&storage);
+                    }
+                };
+                let batch = kept(&pending.seal(upper.borrow()), &pending_news.seal(upper.borrow()), as_of, look_up);
+                match (batch, &capability) {
+                    (Some(batch), Some(capability)) => {
+                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
+                        let span = Span::new(description, Some(batch));
+                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
+                        output.activate().session_with_builder(capability).give_container(&mut vec![span]);
+                    }
+                    _ => writer.seal(upper.clone()),
+                }
+                match least {
+                    Some(time) => capability.iter_mut().for_each(|capability| capability.downgrade(&time)),
+                    None => capability = None,
+                }
+                lower = upper;
+                reader.set_logical_compaction(lower.borrow());
+                reader.set_physical_compaction(lower.borrow());
+            }
+            writer.exert();
+        }
+    });
+    Arranged { stream, trace }
+}
+
+/// How what is kept changes with changes of an operator's rows and with news of its groups.
+fn kept(
+    rows: &Sealed<Updates>,
+    news: &Sealed<Updates>,
+    as_of: Time,
+    mut look_up: impl FnMut(&[u8], &mut dyn FnMut(&[u8], Diff)),
+) -> Option<crate::row::spine::RowBatch> {
+    let mut made = Updates::default();
+    let told: HashSet<(&[u8], Time)> =
+        changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();
+    let mut of_rows: Vec<Change<'_>> = changes(rows).collect();
+    // A group's news come to it even where its rows do not change.
+    of_rows.extend(told.iter().map(|(key, time)| Change { row: key, key_len: key.len(), time: *time, diff: 0 }));
+    of_rows.sort_by(|a, b| (&a.row[..a.key_len], a.time).cmp(&(&b.row[..b.key_len], b.time)));
+    for group in of_rows.chunk_by(|a, b| a.row[..a.key_len] == b.row[..b.key_len]) {
+        let key = &group[0].row[..group[0].key_len];
+        let mut stands: HashMap<Vec<u8>, Diff> = HashMap::new();
+        look_up(key, &mut |value, count| {
+            stands.insert(value.to_vec(), count);
+        });
+        for moment in group.chunk_by(|a, b| a.time == b.time) {
+            let time = moment[0].time;
+            if is_expiry(time, as_of) {
+                for change in moment {
+                    let value = &change.row[change.key_len..];
+                    *stands.entry(value.to_vec()).or_default() -= change.diff;
+                    made.push(key, value, time, -change.diff);
+                }
+            } else {
+                stands.drain().filter(|(_, count)| *count != 0).for_each(|(value, count)| made.push(key, &value, time, -count));
+            }
+        }
+    }
+    let mut sealed = Sealed::default();
+    sealed.add_all(vec![made]);
+    Updates::build(sealed)
+}

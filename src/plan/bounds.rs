@@ -1,0 +1,55 @@
+//! What bounds the state that a plan keeps.
+
+use super::{Arrangement, Node, Origin, Plan, Policy};
+
+/// What bounds an arrangement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// It forgets by itself.
+    Retention,
+    /// What it reads is taken away again: it holds no more than what the operators under it remember.
+    Input,
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+impl Arrangement {
+    /// What bounds it.
+    pub fn bound(&self) -> Bound {
+        if self.retention.is_some_and(|retention| retention.ttl.is_some()) {
+            Bound::Retention
+        } else if self.input.is_bounded() {
+            Bound::Input
+        } else {
+            let said = match &self.memory.origin {
+                Origin::Default => "no state_ttl is set".to_owned(),
+                origin => format!("state_ttl is 'never' ({origin})"),
+            };
+            Bound::Nothing(said)
+        }
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.bound() == Bound::Retention || self.input.is_bounded()
+    }
+}
+
+impl Plan {
+    /// Whether its rows at any moment are no more than what something remembers.
+    fn is_bounded(&self) -> bool {
+        match self.node() {
+            Node::Get { .. } => false,
+            Node::Constant { .. } => true,
+            Node::Linear { input, .. } | Node::Negate { input } => input.is_bounded(),
+            Node::Union { inputs } => inputs.iter().all(Plan::is_bounded),
+            // What is forgotten without a word stands with whoever was told of it.
+            Node::Settle { input, policy, .. } => *policy == Policy::Retract && input.is_bounded(),
+            Node::Remember { .. }
+            | Node::Join { .. }
+            | Node::Reduce { .. }
+            | Node::TopK { .. }
+            | Node::Window { .. }
+            | Node::Threshold { .. } => self.arrangements().into_iter().all(Arrangement::is_bounded),
+        }
+    }
+}

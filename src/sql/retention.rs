@@ -1,0 +1,216 @@
+//! How long each input of a query's operators is remembered, from what the session, the view and the hints say.
+//!
+//! Four things are said of an input: `state_ttl`, `state_ttl_max`, `on_expiry` and `ttl_refresh`. For each of them apart, the
+//! nearest that says anything wins: a hint, the view's option for that input, the view's option, the session, and at
+//! last that nothing is ever forgotten. `never` is something said.
+//!
+//! An input has the name that it has in FROM, its alias if it has one; what a join made is called by the names that
+//! it is made of (`o+l`, in any order), in any case. [`Retentions::new`] checks all that can be checked of a query's
+//! text. Which inputs are remembered at all is known when the query has been lowered: [`Retentions::of`] notes each name
+//! it is asked for, and [`Retentions::check_all_used`] refuses what was said of any other.
+
+mod from;
+mod said;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+
+use sqlparser::ast;
+
+use self::from::FromClauses;
+use self::said::{Level, Said};
+use super::duration::{format_duration, parse_flink_duration};
+use super::statement::{Hint, Query, SqlOption};
+use crate::error::{Error, Result, nearest};
+use crate::plan::{Memory, Origin};
+
+pub use said::{Defaults, FLINK_STATE_TTL, OPTIONS};
+
+/// What a view, a job or a query says of its memory.
+#[derive(Debug)]
+pub struct Retentions {
+    /// Of every input that nothing is said of by its name.
+    others: Memory,
+    /// What is said by name, in the order of the text.
+    inputs: Vec<Input>,
+    from: FromClauses,
+    /// The names that operators have asked for, each once.
+    asked: RefCell<Vec<String>>,
+}
+
+/// What is said of one input.
+#[derive(Debug)]
+struct Input {
+    /// As it was written first.
+    name: String,
+    /// What said it first, for messages: `state_ttl.o`, `hint STATE_TTL('o')`.
+    by: String,
+    memory: Memory,
+}
+
+impl Retentions {
+    /// Nothing is said: everything is remembered for ever.
+    pub fn none() -> Self {
+        Retentions { others: Memory::default(), inputs: vec![], from: FromClauses::default(), asked: RefCell::default() }
+    }
+
+    /// What a view's options say (a job and a query have none), with the session's defaults and the query's hints.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for an option that there is not; [`Error::Invalid`] for a value that means nothing, a
+    /// `state_ttl_max` that bounds nothing, an input said twice or whose name stands more than once in the query's
+    /// FROM clauses, and a hint for a join side without a name.
+    pub fn new(session: &Defaults, options: &[SqlOption], query: &Query) -> Result<Self> {
+        let from = FromClauses::of(&query.ast);
+        let (view, mut named) = said::read_options(options)?;
+        for (name, ttl) in hinted(&query.hints, &from)? {
+            take_hint(&mut named, name, ttl)?;
+        }
+        let view = Level { said: &view, suffix: "", origin: Origin::View("state_ttl".into()) };
+        let session = Level { said: session, suffix: "", origin: Origin::Session };
+        let others = said::resolve(&[&view, &session])?;
+        let mut inputs = vec![];
+        for said in &named {
+            from.check_unambiguous(&said.name, &said.by)?;
+            let option =
+                Level { said: &said.options, suffix: &said.suffix(), origin: Origin::Input(format!("state_ttl{}", said.suffix())) };
+            let hint = said.hint.as_ref().map(|hint| Level { said: &hint.said, suffix: "", origin: Origin::Hint(hint.label.clone()) });
+            let levels: Vec<&Level> = hint.iter().chain([&option, &view, &session]).collect();
+            inputs.push(Input { name: said.name.clone(), by: said.by.clone(), memory: said::resolve(&levels)? });
+        }
+        Ok(Retentions { others, inputs, from, asked: RefCell::default() })
+    }
+
+    /// Whether anything at all is forgotten.
+    pub fn is_bounded(&self) -> bool {
+        self.inputs.iter().map(|input| &input.memory).chain([&self.others]).any(|memory| memory.ttl.is_some())
+    }
+
+    /// The memory of an operator's input that has this name in FROM (`o`, or `o+l` for what a join made; `None` has no
+    /// name). Notes that it was asked for.
+    pub fn of(&self, name: Option<&str>) -> Memory {
+        let Some(name) = name else { return self.others.clone() };
+        let mut asked = self.asked.borrow_mut();
+        if !asked.iter().any(|other| same_input(other, name)) {
+            asked.push(name.to_string());
+        }
+        let found = self.inputs.iter().find(|input| same_input(&input.name, name));
+        found.map_or(&self.others, |input| &input.memory).clone()
+    }
+
+    /// After lowering.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for the first input of which something is said and that no operator has asked for, with the
+    /// names that were asked for.
+    pub fn check_all_used(&self) -> Result<()> {
+        let asked = self.asked.borrow();
+        let unused = self.inputs.iter().find(|input| !asked.iter().any(|name| same_input(name, &input.name)));
+        unused.map_or(Ok(()), |input| Err(self.nothing_called(input, &asked)))
+    }
+
+    fn nothing_called(&self, Input { name, by, .. }: &Input, asked: &[String]) -> Error {
+        let there_is = match asked {
+            [] => "it remembers nothing that has a name".to_string(),
+            names => format!("there is {}", names.join(", ")),
+        };
+        let meant = match (self.from.alias_of(name), nearest(name, asked.iter().map(String::as_str))) {
+            (Some(alias), _) => format!("; FROM calls it '{alias}'"),
+            (None, Some(near)) => format!("; did you mean '{near}'?"),
+            (None, None) => String::new(),
+        };
+        Error::invalid(format!("{by}: nothing that this query remembers is called '{name}'; {there_is}{meant}"))
+    }
+}
+
+/// Options as ALTER VIEW leaves them: a new one takes the place of one of the same meaning (`state_ttl.o+l`, `state_ttl.L+O`).
+pub fn altered(options: &[SqlOption], new: &[SqlOption]) -> Vec<SqlOption> {
+    let replaced = |option: &SqlOption| new.iter().any(|new| said::same_option(&new.name, &option.name));
+    options.iter().filter(|option| !replaced(option)).chain(new).cloned().collect()
+}
+
+/// How many JOIN keywords there are in a query's text.
+pub(super) fn count_joins(query: &ast::Query) -> usize {
+    FromClauses::of(query).joins.len()
+}
+
+/// What identifies an input: the names it is made of, in one order.
+fn key(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = name.split('+').map(|part| part.trim().to_lowercase()).collect();
+    parts.sort();
+    parts.dedup();
+    parts
+}
+
+fn same_input(a: &str, b: &str) -> bool {
+    key(a) == key(b)
+}
+
+/// A ttl that a hint says of an input.
+#[derive(Debug)]
+struct HintedTtl {
+    /// `STATE_TTL('o')`.
+    label: String,
+    said: Defaults,
+}
+
+/// All inputs of which hints say something.
+fn hinted(hints: &[Hint], from: &FromClauses) -> Result<Vec<(String, HintedTtl)>> {
+    let mut all = vec![];
+    for hint in hints {
+        match hint {
+            Hint::StateTtl(options) => {
+                for SqlOption { name, value } in options {
+                    said::check_name(name, &format!("hint STATE_TTL('{name}')"))?;
+                    all.push((name.clone(), HintedTtl::new(format!("STATE_TTL('{name}')"), value)?));
+                }
+            }
+            Hint::JoinOptions { join, options } => {
+                let sides = from.joins.get(*join).ok_or_else(|| Error::invalid("hint OPTIONS stands after no JOIN of its query"))?;
+                for SqlOption { name, value } in options {
+                    let side = match name.to_lowercase().as_str() {
+                        "state.ttl.left" => &sides.left,
+                        "state.ttl.right" => &sides.right,
+                        _ => return Err(Error::unknown("OPTIONS hint key", name, ["state.ttl.left", "state.ttl.right"])),
+                    };
+                    let label = format!("OPTIONS('{}')", name.to_lowercase());
+                    let Some(input) = side else {
+                        return Err(Error::invalid(format!(
+                            "hint {label} is for a side without a name: give the subquery in FROM an alias"
+                        )));
+                    };
+                    all.push((input.clone(), HintedTtl::new(label, value)?));
+                }
+            }
+            Hint::Other(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+impl HintedTtl {
+    fn new(label: String, value: &str) -> Result<Self> {
+        let ttl = said::milliseconds(&format!("hint {label}"), parse_flink_duration(value))?;
+        Ok(HintedTtl { label, said: Defaults::of_ttl(ttl) })
+    }
+}
+
+/// Adds what a hint says of an input to what is said of it already.
+fn take_hint(named: &mut Vec<Said>, name: String, hint: HintedTtl) -> Result<()> {
+    let position = named.iter().position(|said| same_input(&said.name, &name)).unwrap_or_else(|| {
+        named.push(Said { by: format!("hint {}", hint.label), name, options: Defaults::default(), hint: None });
+        named.len() - 1
+    });
+    let said = &mut named[position];
+    match &said.hint {
+        Some(other) if other.said != hint.said => {
+            let (one, two) = (&other.label, &hint.label);
+            Err(Error::invalid(format!("hints {one} and {two} say different things of '{}': keep one of them", said.name)))
+        }
+        _ => {
+            said.hint = Some(hint);
+            Ok(())
+        }
+    }
+}
