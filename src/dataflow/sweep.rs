@@ -304,7 +304,8 @@ mod tests {
     fn a_group_that_expires_between_two_rows_of_one_batch_starts_afresh() {
         let at = crate::engine::time::at;
         let times = [(at(1, 1), 1), (at(2, 0), -1), (at(2, 1), 1), (at(3, 0), -1)];
-        let outputs: [fn(Stream<'_, Time, Updates>) -> Stream<'_, Time, Updates>; 2] = [
+        type Operator = fn(Stream<'_, Time, Updates>) -> Stream<'_, Time, Updates>;
+        let outputs: [Operator; 2] = [
             |rows| per_group(arrange_rows(rows, "Arrange"), "Itself", 0, Expiries::Silent, Itself(Rc::default())).0,
             |rows| threshold(arrange_sums(count_rows(rows), "Arrange"), "Distinct", 0, Threshold::Distinct, Expiries::Silent),
         ];

@@ -79,6 +79,13 @@ impl Offsets {
         }
     }
 
+    /// The position at an index at which there is no small one. Behind the end it is the last position: differential's list
+    /// of cursors seeks values with all of its cursors, also with those that have come to the end of their keys.
+    fn large(&self, index: usize) -> usize {
+        let large = self.large.get(index - self.small.len()).or(self.large.last());
+        large.map_or_else(|| self.small.last().map_or(0, |last| *last as usize), |large| *large as usize)
+    }
+
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         self.small.capacity() * 4 + self.large.capacity() * 8
@@ -132,7 +139,7 @@ impl BatchContainer for Offsets {
     fn index(&self, index: usize) -> usize {
         match self.small.get(index) {
             Some(offset) => *offset as usize,
-            None => self.large[index - self.small.len()] as usize,
+            None => self.large(index),
         }
     }
 
@@ -336,6 +343,24 @@ mod tests {
         let mut rows = ByteRows::with_bytes(9 * 100);
         (0..100u64).for_each(|n| rows.push(&[[1].as_slice(), &n.to_be_bytes()].concat()));
         assert_eq!(rows.memory(), 9 * 100);
+    }
+
+    #[test]
+    fn a_value_is_found_beside_batches_whose_keys_have_come_to_their_end() {
+        use crate::row::Updates;
+        use crate::row::spine::Pending;
+        use differential_dataflow::batcher::{Batcher, Extract};
+        use differential_dataflow::trace::{Cursor, cursor::cursor_list};
+        let batch = |rows: &[(&[u8], &[u8])]| {
+            let (mut pending, mut updates) = (Pending::<Updates>::default(), Updates::default());
+            rows.iter().for_each(|(key, value)| updates.push(key, value, 1, 1));
+            pending.insert(&mut updates);
+            pending.extract(timely::progress::Antichain::new().borrow()).0.unwrap()
+        };
+        let (mut cursor, storage) = cursor_list(vec![batch(&[(b"a", b"1")]), batch(&[(b"b", b"1"), (b"b", b"2"), (b"b", b"3")])]);
+        cursor.seek_key(&storage, Bytes(b"b"));
+        cursor.seek_val(&storage, Bytes(b"2"));
+        assert_eq!(cursor.get_val(&storage), Some(Bytes(b"2")));
     }
 
     #[test]
