@@ -15,7 +15,7 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use std::collections::HashSet;
 
 use super::arrange::{Held, Output, Reading};
-use super::settle::{Expiries, is_expiry};
+use super::settle::Expiries;
 use crate::row::spine::{RowBatch, RowTrace};
 use crate::row::{ByteRows, Diff, Time, UpdatesBuilder};
 
@@ -121,9 +121,7 @@ fn work<L: GroupLogic>(
         }
         times.sort_unstable();
         times.dedup();
-        if expiries == Expiries::Silent && !failing.contains(key.0) {
-            times.retain(|time| !is_expiry(*time, as_of));
-        }
+        let times = if failing.contains(key.0) { times.as_slice() } else { expiries.moments(&times, as_of) };
         // A key whose updates have cancelled in the trace is not there: its group is empty, before and after.
         cursor.seek_key(&storage, key);
         if !times.is_empty() && cursor.get_key(&storage) == Some(key) {
@@ -132,12 +130,12 @@ fn work<L: GroupLogic>(
                 logic.answer(key.0, &mut Group { cursor: &mut cursor, storage: &storage, as_of }, until)
             };
             let mut before = answer_until(times[0]);
-            for time in &times {
+            for time in times {
                 let after = answer_until(time + 1);
-                if expiries == Expiries::Silent && is_expiry(*time, as_of) {
-                    emit_errors(&before, &after, *time, errors);
-                } else {
+                if expiries.are_said(*time, as_of) {
                     emit_difference(key.0, &before, &after, *time, rows, errors);
+                } else {
+                    emit_errors(&before, &after, *time, errors);
                 }
                 before = after;
             }

@@ -20,7 +20,7 @@ use timely::progress::frontier::MutableAntichain;
 use std::collections::HashSet;
 
 use super::arrange::{Held, Output as Port};
-use super::settle::{Expiries, is_expiry};
+use super::settle::Expiries;
 use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
 use crate::row::spine::{RowTrace, SumTrace};
@@ -64,19 +64,6 @@ impl Changed {
     fn push(&mut self, key: &[u8], time: Time) {
         self.keys.push(key);
         self.times.push(time);
-    }
-
-    /// Leaves those of which it is true.
-    fn retain(&mut self, mut is_left: impl FnMut(&[u8], Time) -> bool) {
-        if (0..self.times.len()).all(|index| is_left(self.keys.get(index), self.times[index])) {
-            return;
-        }
-        let all = std::mem::take(self);
-        for (index, time) in all.times.into_iter().enumerate() {
-            if is_left(all.keys.get(index), time) {
-                self.push(all.keys.get(index), time);
-            }
-        }
     }
 
     /// Positions in order of key, then time.
@@ -212,10 +199,6 @@ impl Reduction {
     fn work(&mut self, frontier: Option<Time>, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
         let mut changed = Changed::default();
         self.readers.iter().for_each(|reader| reader.changed(frontier, &mut changed));
-        if self.expiries == Expiries::Silent {
-            let (as_of, failing) = (self.as_of, &self.failing);
-            changed.retain(|key, time| !is_expiry(time, as_of) || failing.contains(key));
-        }
         let beginning = !self.begun && frontier.is_none_or(|frontier| frontier > self.as_of);
         if beginning {
             // Groups that are always there come into being together with what the dataflow finds.
@@ -224,9 +207,17 @@ impl Reduction {
         if !changed.times.is_empty() {
             self.readers.iter_mut().for_each(|reader| reader.open());
             let mut runs = Runs::default();
-            let order = changed.sorted();
+            let (order, mut times) = (changed.sorted(), Vec::new());
             for group in order.chunk_by(|a, b| changed.keys.get(*a) == changed.keys.get(*b)) {
-                self.load(changed.keys.get(group[0]), group.iter().map(|index| changed.times[*index]), &mut runs);
+                times.clear();
+                times.extend(group.iter().map(|index| changed.times[*index]));
+                times.dedup();
+                let key = changed.keys.get(group[0]);
+                let moments = if self.failing.contains(key) { &times } else { self.expiries.moments(&times, self.as_of) };
+                if moments.is_empty() {
+                    continue;
+                }
+                self.load(key, moments, &mut runs);
                 if runs.shown.len() >= Self::ROUND {
                     self.emit(&runs, rows, errors);
                     runs = Runs::default();
@@ -239,20 +230,15 @@ impl Reduction {
     }
 
     fn emit(&mut self, runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-        let as_of = self.as_of;
-        let expiries = self.expiries;
-        let is_silent = |time| expiries == Expiries::Silent && is_expiry(time, as_of);
-        self.finishing.emit(&mut self.readers, runs, is_silent, &mut self.failing, rows, errors);
+        let (expiries, as_of) = (self.expiries, self.as_of);
+        let is_said = |time| expiries.are_said(time, as_of);
+        self.finishing.emit(&mut self.readers, runs, is_said, &mut self.failing, rows, errors);
     }
 
-    /// Loads the states of a key, which changes at `times`.
-    fn load(&mut self, key: &[u8], times: impl Iterator<Item = Time>, runs: &mut Runs) {
+    /// Loads the states of a key, which changes at `moments`.
+    fn load(&mut self, key: &[u8], moments: &[Time], runs: &mut Runs) {
         let (start, first_state) = (runs.moments.len(), runs.shown.len());
-        for time in times {
-            if runs.moments.len() == start || runs.moments.last() != Some(&time) {
-                runs.moments.push(time);
-            }
-        }
+        runs.moments.extend_from_slice(moments);
         runs.keys.push(key);
         runs.starts.push(start);
         let mut others = Vec::new();
@@ -276,12 +262,12 @@ struct Finishing {
 }
 
 impl Finishing {
-    /// Emits what changes at each moment: errors, and rows but for moments that are silent.
+    /// Emits what changes at each moment: errors, and rows where they are said.
     fn emit(
         &self,
         readers: &mut [Box<dyn PartReader>],
         runs: &Runs,
-        is_silent: impl Fn(Time) -> bool,
+        is_said: impl Fn(Time) -> bool,
         failing: &mut HashSet<Vec<u8>>,
         rows: &mut UpdatesBuilder,
         errors: &mut UpdatesBuilder,
@@ -306,7 +292,7 @@ impl Finishing {
                 for (state, diff) in [(old, -1), (new, 1)] {
                     match &failed[state] {
                         _ if !runs.shown[state] => {}
-                        None if is_silent(*time) => {}
+                        None if !is_said(*time) => {}
                         None => rows.push(key, &[value(state)], *time, diff),
                         Some(error) => errors.push(error.as_bytes(), &[], *time, diff),
                     }

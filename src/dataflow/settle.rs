@@ -44,6 +44,24 @@ pub enum Expiries {
     Silent,
 }
 
+impl Expiries {
+    /// Of the moments at which a group changes, in order, those that an operator has to look at. What an expiry leaves has to
+    /// be looked at where something comes before it and something after, without being said.
+    pub fn moments(self, times: &[Time], as_of: Time) -> &[Time] {
+        let is_said = |time: &Time| !is_expiry(*time, as_of);
+        match (self, times.iter().position(is_said), times.iter().rposition(is_said)) {
+            (Expiries::Loud, _, _) => times,
+            (Expiries::Silent, Some(first), Some(last)) => &times[first..=last],
+            (Expiries::Silent, _, _) => &[],
+        }
+    }
+
+    /// Whether what changes at a moment is said.
+    pub fn are_said(self, time: Time, as_of: Time) -> bool {
+        self == Expiries::Loud || !is_expiry(time, as_of)
+    }
+}
+
 /// The changes that are not expiries.
 pub fn without_expiries<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
     map_containers(stream, move |updates| {

@@ -8,7 +8,7 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::accumulate::History;
 use super::arrange::{Held, Output, Reading};
-use super::settle::{Expiries, is_expiry};
+use super::settle::Expiries;
 use crate::plan::Threshold;
 use crate::row::spine::{SumBatch, SumTrace};
 use crate::row::{Diff, Time, Updates, UpdatesBuilder};
@@ -66,9 +66,7 @@ fn work(reading: &mut Reading<SumBatch>, kind: Threshold, expiries: Expiries, ro
         changes.map_times(&change_storage, |time, _| times.push(as_of.max(*time)));
         times.sort_unstable();
         times.dedup();
-        if expiries == Expiries::Silent {
-            times.retain(|time| !is_expiry(*time, as_of));
-        }
+        let times = expiries.moments(&times, as_of);
         if times.is_empty() {
             changes.step_key(&change_storage);
             continue;
@@ -79,9 +77,9 @@ fn work(reading: &mut Reading<SumBatch>, kind: Threshold, expiries: Expiries, ro
             cursor.map_times(&storage, |time, sums| history.add(as_of.max(*time), times[0], sums));
         }
         let mut before = kind.of(history.until(times[0]).rows());
-        for time in &times {
+        for time in times {
             let after = kind.of(history.until(time + 1).rows());
-            if after != before {
+            if after != before && expiries.are_said(*time, as_of) {
                 rows.push(key.0, &[], *time, after - before);
             }
             before = after;

@@ -79,6 +79,12 @@ impl Offsets {
         }
     }
 
+    #[cold]
+    fn beyond_small(&self, index: usize) -> usize {
+        let large = self.large.get(index - self.small.len()).or(self.large.last());
+        large.map_or_else(|| self.small.last().map_or(0, |last| *last as usize), |offset| *offset as usize)
+    }
+
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         self.small.capacity() * 4 + self.large.capacity() * 8
@@ -122,11 +128,13 @@ impl BatchContainer for Offsets {
         item
     }
 
+    /// Past the end it is the last position: `CursorList::seek_val` asks for the bounds of values even where one of its
+    /// cursors has run out of keys.
     #[inline(always)]
     fn index(&self, index: usize) -> usize {
         match self.small.get(index) {
             Some(offset) => *offset as usize,
-            None => self.large[index - self.small.len()] as usize,
+            None => self.beyond_small(index),
         }
     }
 
