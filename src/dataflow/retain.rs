@@ -30,7 +30,6 @@ use std::rc::Rc;
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
 use differential_dataflow::trace::cursor::{CursorList, cursor_list};
-use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
 use differential_dataflow::trace::{Cursor, Description, Navigable, Span, Trace, TraceReader};
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
@@ -41,6 +40,7 @@ use timely::progress::{Antichain, Stamp};
 use super::arrange::peers;
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
+use crate::row::reclaim::{Reclaim, Reclaiming};
 use crate::row::spine::{Entry, Pending, RowBatch, Sealable, Sealed, SumBatch};
 use crate::row::{ByKey, Bytes, Diff, SumUpdates, Sums, Time, Updates};
 use scopes::{ScopeId, Scopes};
@@ -110,7 +110,7 @@ fn first_instant_from(time: Time) -> u64 {
 }
 
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
-pub trait Remembered: Sealable<Batch: SpineBatch<Time = Time> + Navigable<Cursor: Cursor<Time = Time>> + Clone> {
+pub trait Remembered: Sealable<Batch: Reclaim> {
     /// What an update changes.
     type Change: Clone;
     /// The bytes of an update's key.
@@ -275,7 +275,7 @@ impl Remembered for SumUpdates {
 }
 
 /// A retained arrangement, and what tells how it is.
-pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Spine<<C as Sealable>::Batch>>>, Keeper);
+pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>, Keeper);
 
 /// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
 pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, name: &str) -> Retained<'s, C>
@@ -303,7 +303,7 @@ where
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let spine = Spine::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
+        let spine = Reclaiming::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
         let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
         *trace_out = Some(reader.clone());
         let mut capability = Some(capability);

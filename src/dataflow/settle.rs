@@ -45,20 +45,18 @@ pub enum Expiries {
 }
 
 impl Expiries {
-    /// Of the moments at which a group changes, in order, those that an operator has to look at. What an expiry leaves has to
-    /// be looked at where something comes before it and something after, without being said.
-    pub fn moments(self, times: &[Time], as_of: Time) -> &[Time] {
-        let is_said = |time: &Time| !is_expiry(*time, as_of);
-        match (self, times.iter().position(is_said), times.iter().rposition(is_said)) {
-            (Expiries::Loud, _, _) => times,
-            (Expiries::Silent, Some(first), Some(last)) => &times[first..=last],
-            (Expiries::Silent, _, _) => &[],
-        }
+    /// Whether the operator does not say what changes at a time.
+    pub fn hides(self, time: Time, as_of: Time) -> bool {
+        self == Expiries::Silent && is_expiry(time, as_of)
     }
 
-    /// Whether what changes at a moment is said.
-    pub fn are_said(self, time: Time, as_of: Time) -> bool {
-        self == Expiries::Loud || !is_expiry(time, as_of)
+    /// Leaves out of a group's moments what need not be looked at: the expiries before and after anything else. One between
+    /// has to be, since what is said after it is said of what it has left.
+    pub fn skip(self, moments: &mut Vec<Time>, as_of: Time) {
+        let seen = moments.iter().rposition(|moment| !self.hides(*moment, as_of)).map_or(0, |last| last + 1);
+        moments.truncate(seen);
+        let skipped = moments.iter().take_while(|moment| self.hides(**moment, as_of)).count();
+        moments.drain(..skipped);
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 
 use super::publish::{ErrorBoard, summary};
-use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet};
+use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
 use crate::dataflow::columnar::ColumnBatch;
@@ -133,6 +133,14 @@ pub enum Rows {
     Errors(Vec<String>),
 }
 
+/// A question that the workers have been asked.
+pub struct Peek {
+    plan: Plan,
+    answers: Receiver<Result<Peeked>>,
+    workers: usize,
+    progress: Arc<Progress>,
+}
+
 /// A row of the system table `weir_arrangements`.
 #[derive(Debug, Clone)]
 pub struct ArrangementInfo {
@@ -239,11 +247,14 @@ impl Log {
         progress.wait(&sent, self.now)
     }
 
+    /// Makes what came at the present time complete.
+    fn seal(&mut self) -> Result<()> {
+        if self.dirty { self.advance(self.now + 1) } else { Ok(()) }
+    }
+
     /// Makes what came at the present time complete, and waits for it.
     fn complete(&mut self, progress: &Progress) -> Result<()> {
-        if self.dirty {
-            self.advance(self.now + 1)?;
-        }
+        self.seal()?;
         self.settle(progress)
     }
 
@@ -474,6 +485,13 @@ impl Runtime {
         self.log().advance(to)
     }
 
+    /// Whether all that is complete has been worked off.
+    #[cfg(test)]
+    pub fn is_settled(&self) -> bool {
+        let now = self.now();
+        self.progress.lock().workers.iter().all(|(_, through)| *through >= now)
+    }
+
     /// Waits until all that is complete has been worked off and is out of the sinks.
     pub fn settle(&self) -> Result<()> {
         let (sent, now) = {
@@ -483,34 +501,20 @@ impl Runtime {
         self.progress.wait(&sent, now)
     }
 
-    /// The rows of a plan just before the present time, with their multiplicities (positive); errors among them are
-    /// an [`Error::Data`]. Advances time by a step first if rows came at the present one. Waits.
-    pub fn peek(&self, plan: &Plan) -> Result<(RecordBatch, Vec<i64>)> {
+    /// Asks for the rows of a plan just before the present time. Advances time by a step first if rows came at the
+    /// present one. Whoever waits for the answer waits only for the dataflows that the plan reads.
+    pub fn peek(&self, plan: &Plan) -> Result<Peek> {
         let mut log = self.log();
-        log.complete(&self.progress)?;
+        log.seal()?;
         let until = log.now;
         let (reply, answers) = channel();
         log.send_all(|_| Command::Peek { plan: plan.clone(), until, reply: reply.clone() })?;
-        let peeked = self.progress.gather(&answers, log.workers.len())?.into_iter().collect::<Result<Vec<_>>>()?;
-        drop(log);
-        let errors = consolidated(peeked.iter().flat_map(|peeked| &peeked.errors));
-        if !errors.is_empty() {
-            let messages: Vec<String> = errors.iter().map(|(message, _)| String::from_utf8_lossy(message).into_owned()).collect();
-            return Err(Error::Data(summary(&messages)));
-        }
-        let rows = consolidated(peeked.iter().flat_map(|peeked| &peeked.rows));
-        if let Some((row, count)) = rows.iter().find(|(_, count)| *count < 0) {
-            let row = Codec::new(plan.row(), 0)?.decode([*row].into_iter())?;
-            return Err(Error::Data(format!("the row ({}) is there {count} times", crate::text::line(&row, 0).join(", "))));
-        }
-        let batch = Codec::new(plan.row(), 0)?.decode(rows.iter().map(|(row, _)| *row))?;
-        Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
+        Ok(Peek { plan: plan.clone(), answers, workers: log.workers.len(), progress: Arc::clone(&self.progress) })
     }
 
-    /// All arrangements, live. Waits.
+    /// All arrangements as they are, whatever is on its way to them.
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
-        log.complete(&self.progress)?;
         let (reply, answers) = channel();
         log.send_all(|_| Command::Sizes { reply: reply.clone() })?;
         let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
@@ -560,6 +564,26 @@ impl Runtime {
             Some(why) => Err(Error::Stopped(why)),
             None => told,
         }
+    }
+}
+
+impl Peek {
+    /// The rows with their multiplicities (positive); errors among them are an [`Error::Data`]. Waits.
+    pub fn answer(self) -> Result<(RecordBatch, Vec<i64>)> {
+        let peeked = self.progress.gather(&self.answers, self.workers)?.into_iter().collect::<Result<Vec<_>>>()?;
+        let errors = consolidated(peeked.iter().flat_map(|peeked| &peeked.errors));
+        if !errors.is_empty() {
+            let messages: Vec<String> = errors.iter().map(|(message, _)| String::from_utf8_lossy(message).into_owned()).collect();
+            return Err(Error::Data(summary(&messages)));
+        }
+        let codec = Codec::new(self.plan.row(), 0)?;
+        let rows = consolidated(peeked.iter().flat_map(|peeked| &peeked.rows));
+        if let Some((row, count)) = rows.iter().find(|(_, count)| *count < 0) {
+            let row = codec.decode([*row].into_iter())?;
+            return Err(Error::Data(format!("the row ({}) is there {count} times", crate::text::line(&row, 0).join(", "))));
+        }
+        let batch = codec.decode(rows.iter().map(|(row, _)| *row))?;
+        Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
     }
 }
 

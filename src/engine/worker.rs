@@ -289,8 +289,8 @@ impl<'w> Agent<'w> {
             let collection = renderer.collection(plan, 0)?;
             let error_stream = renderer.errors(&collection.errors)?;
             let (rows, errors) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
-            capture(collection.rows, Rc::clone(&rows)).probe_with(&renderer.probe);
-            capture(error_stream, Rc::clone(&errors)).probe_with(&renderer.probe);
+            capture(collection.rows, until, Rc::clone(&rows)).probe_with(&renderer.probe);
+            capture(error_stream, until, Rc::clone(&errors)).probe_with(&renderer.probe);
             let running = Running {
                 inputs: HashMap::new(),
                 imported: std::mem::take(&mut renderer.imported),
@@ -380,9 +380,10 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
         }
 }
 
-/// Keeps what comes by.
+/// Keeps what comes by and happens before `until`.
 fn capture<'s>(
     stream: timely::dataflow::Stream<'s, Time, Updates>,
+    until: Time,
     into: Rc<RefCell<Vec<Updates>>>,
 ) -> timely::dataflow::Stream<'s, Time, Updates> {
     use timely::container::NoopBuilder;
@@ -390,7 +391,19 @@ fn capture<'s>(
     use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
     stream.unary(Pipeline, "Capture", move |_, _| {
         move |input, _: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
-            input.for_each(|_, updates| into.borrow_mut().push(std::mem::take(updates)));
+            input.for_each(|_, updates| into.borrow_mut().push(earlier(std::mem::take(updates), until)));
         }
     })
+}
+
+/// The updates before a time.
+fn earlier(updates: Updates, until: Time) -> Updates {
+    if updates.times().iter().all(|time| *time < until) {
+        return updates;
+    }
+    let mut kept = Updates::default();
+    for index in (0..updates.len()).filter(|index| updates.time(*index) < until) {
+        kept.push(updates.key(index), updates.value(index), updates.time(index), updates.diff(index));
+    }
+    kept
 }

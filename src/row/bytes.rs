@@ -89,6 +89,12 @@ impl Offsets {
     pub fn memory(&self) -> usize {
         self.small.capacity() * 4 + self.large.capacity() * 8
     }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        self.small.shrink_to_fit();
+        self.large.shrink_to_fit();
+    }
 }
 
 impl BatchContainer for Offsets {
@@ -215,6 +221,13 @@ impl Bounds {
             Ends::Listed(ends) => ends.memory(),
         }
     }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        if let Ends::Listed(ends) = &mut self.ends {
+            ends.fit();
+        }
+    }
 }
 
 /// A list of byte strings: one buffer, and their bounds. What a trace keeps its keys and values in: no allocation a row,
@@ -247,6 +260,12 @@ impl ByteRows {
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         self.bytes.capacity() + self.bounds.memory()
+    }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.bounds.fit();
     }
 }
 
