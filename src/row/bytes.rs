@@ -79,11 +79,10 @@ impl Offsets {
         }
     }
 
-    /// The position at an index at which there is no small one. Behind the end it is the last position: differential's list
-    /// of cursors seeks values with all of its cursors, also with those that have come to the end of their keys.
-    fn large(&self, index: usize) -> usize {
+    #[cold]
+    fn beyond_small(&self, index: usize) -> usize {
         let large = self.large.get(index - self.small.len()).or(self.large.last());
-        large.map_or_else(|| self.small.last().map_or(0, |last| *last as usize), |large| *large as usize)
+        large.map_or_else(|| self.small.last().map_or(0, |last| *last as usize), |offset| *offset as usize)
     }
 
     /// Bytes of memory in use.
@@ -135,11 +134,13 @@ impl BatchContainer for Offsets {
         item
     }
 
+    /// Past the end it is the last position: `CursorList::seek_val` asks for the bounds of values even where one of its
+    /// cursors has run out of keys.
     #[inline(always)]
     fn index(&self, index: usize) -> usize {
         match self.small.get(index) {
             Some(offset) => *offset as usize,
-            None => self.large(index),
+            None => self.beyond_small(index),
         }
     }
 
