@@ -12,14 +12,14 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 
 use super::publish::{ErrorBoard, summary};
-use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
+use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
-use crate::plan::{Fingerprint, Memory, Node, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
 
 /// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
@@ -438,6 +438,38 @@ impl Runtime {
         self.board.post(id.0, export, vec![]);
     }
 
+    /// Changes by what figures the arrangements forget of plans that are running: `plans` has each as it is and as it is to
+    /// be, of the same shape. What is due by the new figures already goes at the next instant that comes. Waits.
+    pub fn alter(&self, plans: &[(Plan, Plan)], figures: Figures) -> Result<()> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let mut renamed = HashMap::new();
+        plans.iter().for_each(|(old, new)| old.renamed(new, &mut renamed));
+        // What is derived from a plan or an arrangement goes by its name.
+        let derived = ["key counts", "keys", "kept", "accumulated", "below zero"];
+        let of_derived = renamed.iter().flat_map(|(old, new)| derived.map(|what| (old.derived(what), new.derived(what))));
+        let of_derived: Vec<_> = of_derived.collect();
+        renamed.extend(of_derived);
+        for (old, new) in plans {
+            whole_rows_renamed(old, new, &mut renamed);
+        }
+        let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
+        let figures: Figures = figures.into_iter().map(|(id, figures)| (new_id(id), figures)).collect();
+        for dataflow in log.dataflows.values_mut() {
+            for (_, reached) in &mut dataflow.exports {
+                *reached = reached.iter().copied().map(new_id).collect();
+            }
+            for (id, label) in &mut dataflow.arrangements {
+                *id = new_id(*id);
+                if let Some((_, memory)) = figures.get(id) {
+                    label.memory = memory.clone();
+                }
+            }
+        }
+        let alteration = Arc::new(Alteration { renamed, figures });
+        log.send_all(|_| Command::Alter(Arc::clone(&alteration)))
+    }
+
     /// Ends a dataflow: its sinks are flushed and closed, and what nothing else reads is freed. Returns the dataflows
     /// that are gone with it: this one unless others import from it, and those that were kept only for it. Their
     /// sources need not be read any longer.
@@ -642,6 +674,13 @@ impl ArrangementInfo {
             late_retractions: account.late_retractions as i64,
             next_deadline: account.next_deadline.map(|instant| instant as i64),
         }
+    }
+}
+
+/// What identifies the arrangements of plans by all of their columns, and did.
+fn whole_rows_renamed(old: &Plan, new: &Plan, into: &mut HashMap<Fingerprint, Fingerprint>) {
+    if old.fingerprint() != new.fingerprint() && into.insert(whole_rows(old).fingerprint(), whole_rows(new).fingerprint()).is_none() {
+        old.inputs().into_iter().zip(new.inputs()).for_each(|(old, new)| whole_rows_renamed(old, new, into));
     }
 }
 

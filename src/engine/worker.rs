@@ -20,7 +20,7 @@ use crate::dataflow::registry::{Label, Registry, Size};
 use crate::dataflow::render::{Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
-use crate::plan::{Fingerprint, Node, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Node, Plan, RelationId};
 use crate::row::Updates;
 
 /// An entry of the command log.
@@ -56,10 +56,20 @@ pub enum Command {
         until: Time,
         reply: Sender<Result<Peeked>>,
     },
+    /// Arrangements forget by other figures from now on, and are known by other names.
+    Alter(Arc<Alteration>),
     Sizes {
         reply: Sender<Vec<(Fingerprint, Size)>>,
     },
     Shutdown,
+}
+
+/// What has other figures of retention from now on.
+pub struct Alteration {
+    /// What identifies plans and arrangements, by what did.
+    pub renamed: HashMap<Fingerprint, Fingerprint>,
+    /// The figures, by what identifies the arrangements now.
+    pub figures: Figures,
 }
 
 /// A dataflow to build.
@@ -201,6 +211,7 @@ impl<'w> Agent<'w> {
                     let _gone = reply.send(Err(error));
                 }
             },
+            Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
             Command::Sizes { reply } => {
                 let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size()));
                 let _gone = reply.send(sizes.collect());

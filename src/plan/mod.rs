@@ -20,6 +20,7 @@
 //!     Get t
 //! ```
 
+mod alter;
 mod bounds;
 mod explain;
 mod fingerprint;
@@ -33,6 +34,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 
+pub use alter::Figures;
 pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
@@ -199,7 +201,7 @@ pub struct Part {
 }
 
 /// How a [`Part`] turns a group into values; their number is the part's width.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum PartKind {
     /// Reads a [`Layout::Sums`] arrangement: one value a sum (see `Output`).
     Accumulable,
