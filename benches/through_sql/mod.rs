@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir::engine::runtime::{Export, Input, Rows, Runtime};
-use weir::plan::{Node, Plan, RelationId, RowType};
+use weir::plan::{Memory, Node, Plan, RelationId, RowType};
 use weir::sql::planner::{Catalog, Purpose, Relation, plan_query};
 use weir::sql::retention::{Defaults, Retentions};
 use weir::sql::statement::Statement;
@@ -37,6 +37,7 @@ impl Tables {
             row: RowType::from_schema(schema),
             primary_key: vec![],
             retracts: false,
+            memory: Memory::default(),
         }
     }
 

@@ -19,7 +19,7 @@ use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
 use super::reduce::{Kept as Held, reduce};
-use super::retain::{Keeper, arrange_retained};
+use super::retain::{Keeper, Writes, arrange_retained};
 use super::settle::{self, Expiries};
 use super::threshold::threshold;
 use super::topk::TopK;
@@ -69,6 +69,8 @@ pub struct Relation {
     pub primary_key: Vec<usize>,
     /// Its rows are arranged as they come: it is a table, or rows of it may be taken away.
     pub kept: bool,
+    /// How long its rows by primary key are remembered.
+    pub memory: Memory,
 }
 
 /// Renders plans into one dataflow.
@@ -270,25 +272,10 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
             (Policy::Keep, Expiry::Groups { key }) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
-                let id = plan.fingerprint().derived("kept");
-                let kept = match self.existing(id)? {
-                    Some(kept) => kept,
-                    None => {
-                        let news = self.news(input)?;
-                        let kept = settle::keeping(rows.clone(), news, as_of);
-                        let label = Label {
-                            view: self.view.clone(),
-                            operator: format!("{} (kept answers)", crate::plan::operator(input.node())),
-                            input: None,
-                            key: names(&input.row().columns[..key]),
-                            scope: Scope::Group,
-                            memory: Memory { policy, ..Memory::default() },
-                        };
-                        self.note(id, Held::Rows(kept), errors.clone(), label, None)
-                    }
-                };
-                let kept = self.flat(kept)?;
-                let published = self.scope.concatenate([rows, kept.rows]);
+                let news = self.news(input)?;
+                let columns = &input.row().columns[..key];
+                let kept = self.kept_answers(rows.clone(), news, plan.fingerprint(), crate::plan::operator(input.node()), columns)?;
+                let published = self.scope.concatenate([rows, kept]);
                 Ok((Collection { rows: settle::without_expiries(published, as_of), errors }, key))
             }
         }
@@ -351,7 +338,10 @@ impl<'s, 'r> Renderer<'s, 'r> {
     /// The rows, in declared order, of a relation that is arranged with its key in front.
     fn kept_relation(&mut self, plan: &Plan, kept: &Kept) -> Result<(Collection<'s>, usize)> {
         let arranged = self.arrangement(&kept.arrangement, "Get")?;
-        let flat = self.flat(arranged)?;
+        let mut flat = self.flat(arranged)?;
+        if kept.arrangement.retention.is_some() {
+            flat.rows = self.settled_relation(flat.rows, &kept.arrangement)?;
+        }
         match &kept.restore {
             None => Ok((flat, kept.arrangement.key)),
             Some(restore) => {
@@ -361,6 +351,46 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 Ok((Collection { rows, errors: flat.errors }, 0))
             }
         }
+    }
+
+    /// What consumers see of a relation whose rows by primary key expire.
+    fn settled_relation(&mut self, rows: Stream<'s, Time, Updates>, by_key: &Arrangement) -> Result<Stream<'s, Time, Updates>> {
+        match by_key.memory.policy {
+            Policy::Retract => Ok(settle::showing(rows, self.as_of)),
+            Policy::Forget => Ok(settle::without_expiries(rows, self.as_of)),
+            Policy::Keep => {
+                let kept = self.kept_answers(rows.clone(), None, by_key.fingerprint(), "Get", &by_key.input.row().columns[..by_key.key])?;
+                Ok(settle::without_expiries(self.scope.concatenate([rows, kept]), self.as_of))
+            }
+        }
+    }
+
+    /// What stands of answers that were forgotten, and is published beside an operator's rows.
+    fn kept_answers(
+        &mut self,
+        rows: Stream<'s, Time, Updates>,
+        news: Option<Stream<'s, Time, Updates>>,
+        of: Fingerprint,
+        operator: &str,
+        key: &[Column],
+    ) -> Result<Stream<'s, Time, Updates>> {
+        let id = of.derived("kept");
+        let kept = match self.existing(id)? {
+            Some(kept) => kept,
+            None => {
+                let kept = settle::keeping(rows, news, self.as_of);
+                let label = Label {
+                    view: self.view.clone(),
+                    operator: format!("{operator} (kept answers)"),
+                    input: None,
+                    key: names(key),
+                    scope: Scope::Group,
+                    memory: Memory::default(),
+                };
+                self.note(id, Held::Rows(kept), BTreeSet::new(), label, None)
+            }
+        };
+        Ok(self.flat(kept)?.rows)
     }
 
     /// A source's rows as they come, and its errors.
@@ -506,8 +536,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
             return Ok(arranged);
         }
         let label = self.label(operator, arrangement, &arrangement.input.row().columns[..arrangement.key]);
-        if let Some(arranged) = self.relation_as_it_comes(arrangement)? {
-            return Ok(self.note(id, arranged.kept, arranged.errors, label, None));
+        if let Some((arranged, keeper)) = self.relation_as_it_comes(arrangement)? {
+            return Ok(self.note(id, arranged.kept, arranged.errors, label, keeper));
         }
         let (kept, errors, keeper) = match &arrangement.layout {
             Layout::Rows => {
@@ -550,7 +580,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         match retention {
             None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
             Some(retention) => {
-                let (arranged, keeper) = arrange_retained(rows, retention, "Arrange, and forget");
+                let (arranged, keeper) = arrange_retained(rows, retention, Writes::Updates, "Arrange, and forget");
                 (Held::Rows(arranged), Some(keeper))
             }
         }
@@ -560,7 +590,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         match retention {
             None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
             Some(retention) => {
-                let (arranged, keeper) = arrange_retained(sums, retention, "Arrange sums, and forget");
+                let (arranged, keeper) = arrange_retained(sums, retention, Writes::Updates, "Arrange sums, and forget");
                 (Held::Sums(arranged), Some(keeper))
             }
         }
@@ -568,7 +598,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
 
     /// The arrangement that a relation's rows are in as they come, if that is what is asked for: with a primary key rows
     /// replace one another in it, without one a row that is there less than zero times is an error.
-    fn relation_as_it_comes(&mut self, arrangement: &Arrangement) -> Result<Option<Arrangeds<'s>>> {
+    fn relation_as_it_comes(&mut self, arrangement: &Arrangement) -> Result<Option<(Arrangeds<'s>, Option<Keeper>)>> {
         let Some((get, id)) = relation_of(&arrangement.input) else { return Ok(None) };
         let Some(relation) = self.relations.get(&id).cloned() else { return Ok(None) };
         let Some(kept) = relation.kept_as() else { return Ok(None) };
@@ -579,7 +609,12 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let linear = matches!(arrangement.input.node(), Node::Linear { .. }).then(|| arrangement.input.clone());
         let encode = Encode { codec: Codec::new(arrangement.input.row(), arrangement.key)?, made: vec![] };
         let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
-        let arranged = if relation.primary_key.is_empty() {
+        let mut keeper = None;
+        let arranged = if let Some(retention) = arrangement.retention {
+            let (arranged, forgetting) = arrange_retained(rows, retention, Writes::Upserts, "Upsert, and forget");
+            keeper = Some(forgetting);
+            arranged
+        } else if relation.primary_key.is_empty() {
             let arranged = arrange_rows(rows, "Arrange");
             let below_zero = guard(arranged.clone(), relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
             errors.extend(self.error_source(arrangement.fingerprint().derived("below zero"), below_zero));
@@ -590,7 +625,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         if self.publish.is_some() {
             self.registry.keep(id, kept);
         }
-        Ok(Some(Arrangeds { kept: Held::Rows(arranged), errors }))
+        Ok(Some((Arrangeds { kept: Held::Rows(arranged), errors }, keeper)))
     }
 
     /// Makes a table's input and arrangement, for all dataflows to come.
@@ -668,7 +703,7 @@ impl Relation {
         match (self.primary_key.as_slice(), self.kept) {
             ([], false) => None,
             ([], true) => Some(Kept { arrangement: whole_rows(&self.get()), restore: None }),
-            (key, _) => Some(by_primary_key(&self.get(), key)),
+            (key, _) => Some(by_primary_key(&self.get(), key, &self.memory)),
         }
     }
 }
@@ -682,10 +717,14 @@ pub struct Kept {
 }
 
 /// A relation's rows by its primary key, whose columns are brought to the front.
-fn by_primary_key(get: &Plan, primary_key: &[usize]) -> Kept {
+fn by_primary_key(get: &Plan, primary_key: &[usize], memory: &Memory) -> Kept {
     let columns = &get.row().columns;
     let order: Vec<usize> = primary_key.iter().copied().chain((0..columns.len()).filter(|c| !primary_key.contains(c))).collect();
-    let arranged = |input: Plan| Arrangement::rows(input, primary_key.len());
+    let arranged = |input: Plan| Arrangement {
+        retention: memory.retention(Scope::Group),
+        memory: memory.clone(),
+        ..Arrangement::rows(input, primary_key.len())
+    };
     if order.iter().enumerate().all(|(index, column)| index == *column) {
         return Kept { arrangement: arranged(get.clone()), restore: None };
     }

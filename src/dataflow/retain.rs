@@ -25,6 +25,7 @@ mod scopes;
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::rc::Rc;
 
 use differential_dataflow::difference::{IsZero, Semigroup};
@@ -259,21 +260,31 @@ type Batches<'a, C> = OutputBuilderSession<'a, Time, NoopBuilder<Vec<Span<Time, 
 /// A retained arrangement, and what tells how it is.
 pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>, Keeper);
 
+/// What the updates of an arrangement mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Rows come and go.
+    Updates,
+    /// One with a positive diff says that its row is the one of its key, one with a negative diff that the key has none. Of
+    /// several at one time the last to come counts.
+    Upserts,
+}
+
 /// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
-pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, name: &str) -> Retained<'s, C>
+pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
     DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
 {
     if peers(stream.scope()) == 1 {
-        arrange_core(stream, Pipeline, retention, name)
+        arrange_core(stream, Pipeline, retention, writes, name)
     } else {
-        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), retention, name)
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), retention, writes, name)
     }
 }
 
-fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, retention: Retention, name: &str) -> Retained<'s, C>
+fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     P: ParallelizationContract<Time, C>,
@@ -300,7 +311,7 @@ where
                 let due = kept.borrow_mut().take_due(&upper);
                 let batches = reader.batches_through(lower.borrow());
                 let contents = cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
-                round = Some(Round::new(upper, sealed, due, contents));
+                round = Some(Round::new(upper, sealed, writes, due, contents));
             }
             let done = round.as_mut().is_some_and(|round| round.work(&mut kept.borrow_mut()));
             if !done {
@@ -376,6 +387,7 @@ impl Forgetting {
 struct Round<C: Remembered> {
     upper: Antichain<Time>,
     sealed: Sealed<C>,
+    writes: Writes,
     due: Vec<ScopeId>,
     contents: Contents<C::Batch>,
     /// How far it has come.
@@ -403,10 +415,11 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked at before others have their turn.
     const FUEL: usize = 1 << 16;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, due: Vec<ScopeId>, contents: Contents<C::Batch>) -> Self {
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<ScopeId>, contents: Contents<C::Batch>) -> Self {
         Round {
             upper,
             sealed,
+            writes,
             due,
             contents,
             next_entry: 0,
@@ -484,7 +497,9 @@ impl<C: Remembered> Round<C> {
         let id = due.or_else(|| forgetting.scopes.find(scope));
         let mut life = Life { id, has_timer: id.is_some() && due.is_none(), alive: id.is_some(), base: id.is_some() };
         let now = time::ms(moment).unsigned_abs();
-        if plain && id.is_none_or(|id| forgetting.scopes.due(id) > now) {
+        if self.writes == Writes::Upserts {
+            self.upserted(sealed, scope, start..end, &mut life, forgetting);
+        } else if plain && id.is_none_or(|id| forgetting.scopes.due(id) > now) {
             forgetting.write(&mut life, scope, key_len, now);
             if life.id.is_none_or(|id| forgetting.scopes.due(id) < self.horizon()) {
                 self.gather(sealed, start, end);
@@ -513,6 +528,55 @@ impl<C: Remembered> Round<C> {
             forgetting.scopes.remove(id);
         } else if !life.has_timer {
             forgetting.scopes.wake(id);
+        }
+    }
+
+    /// Upserts of a key: each replaces the row that is there, if one is.
+    fn upserted(&mut self, sealed: &Sealed<C>, key: &[u8], entries: Range<usize>, life: &mut Life, forgetting: &mut Forgetting) {
+        self.dropped.extend(entries.clone());
+        let arrival = |position: &usize| {
+            let (updates, index) = sealed.at(*position);
+            let entry = &sealed.entries[*position];
+            (updates.at(index), entry.container, entry.index)
+        };
+        let mut upserts: Vec<usize> = entries.collect();
+        upserts.sort_unstable_by_key(arrival);
+        for (number, position) in upserts.iter().enumerate() {
+            let (updates, index) = sealed.at(*position);
+            let time = updates.at(index);
+            if upserts.get(number + 1).is_some_and(|next| arrival(next).0 == time) {
+                continue;
+            }
+            let now = time::ms(time).unsigned_abs();
+            if let Some(id) = life.id.filter(|id| life.alive && forgetting.scopes.due(*id) <= now) {
+                self.expire(sealed, id, life.base, forgetting);
+                (life.alive, life.base) = (false, false);
+                self.life.clear();
+            }
+            let mut there = self.life.first().map(|(position, _)| {
+                let (updates, index) = sealed.at(*position);
+                updates.order(index).to_vec()
+            });
+            if life.base {
+                C::look_up(&mut self.contents, key, key.len(), true, |row, _| there = Some(row.to_vec()));
+            }
+            let next = updates.adds(index).then(|| updates.order(index));
+            if there.is_none() && next.is_none() {
+                forgetting.late_retractions += 1;
+                continue;
+            }
+            if there.as_deref() != next {
+                if let Some(there) = &there {
+                    self.made.give(there, key.len(), time, &C::of_rows(-1));
+                }
+                if let Some(next) = next {
+                    self.made.give(next, key.len(), time, &C::of_rows(1));
+                }
+                life.base = false;
+                self.life.clear();
+                self.life.extend(next.map(|_| (*position, C::of_rows(1))));
+            }
+            forgetting.write(life, key, key.len(), now);
         }
     }
 

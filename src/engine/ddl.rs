@@ -11,9 +11,9 @@ use super::session::Session;
 use super::table::{Storage, Table};
 use crate::connector::{self, TableSpec};
 use crate::error::{Error, Result};
-use crate::plan::{Figures, Plan};
+use crate::plan::{Figures, Memory, Plan};
 use crate::sql::planner::Purpose;
-use crate::sql::retention::altered;
+use crate::sql::retention::{OPTIONS, altered, memory_of_table};
 use crate::sql::statement::{CreateTable, CreateView, SqlOption, Statement};
 
 /// What a statement says that is accepted and has no effect yet, in a few words, for those who show no outcomes.
@@ -41,8 +41,10 @@ impl Session {
         }
         let id = self.catalog.new_relation();
         let base = &self.base;
-        let table = Table::new(id, create, text, |schema, primary_key| {
-            let options: Vec<(String, String)> = create.options.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
+        let (of_memory, of_connector): (Vec<SqlOption>, Vec<SqlOption>) = create.options.iter().cloned().partition(is_of_memory);
+        let memory = self.table_memory(create, &of_memory, &of_connector)?;
+        let table = Table::new(id, create, text, memory, |schema, primary_key| {
+            let options: Vec<(String, String)> = of_connector.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
             if options.is_empty() {
                 return Ok(Storage::Memory);
             }
@@ -54,6 +56,20 @@ impl Session {
         self.catalog.add_table(table);
         let note = watermark_note(create).map_or_else(String::new, |note| format!(" ({note})"));
         Ok(Outcome::Done(format!("CREATE TABLE {}{note}", create.name)))
+    }
+
+    /// How long a connector's rows by primary key are remembered: what a row replaces has to be known for that long.
+    fn table_memory(&self, create: &CreateTable, options: &[SqlOption], connector: &[SqlOption]) -> Result<Memory> {
+        let keeps = !create.primary_key.is_empty() && !connector.is_empty();
+        match (keeps, options.first()) {
+            (true, _) => memory_of_table(&self.defaults, options),
+            (false, None) => Ok(Memory::default()),
+            (false, Some(option)) => Err(Error::invalid(format!(
+                "{} of table '{}': only a connector's table with a PRIMARY KEY remembers rows, and a table in memory keeps its rows until they are deleted; \
+                 say it of the views that read it",
+                option.name, create.name
+            ))),
+        }
     }
 
     /// CREATE [MATERIALIZED] VIEW: planned now; run when something flows, if it is materialized or when it is read.
@@ -200,6 +216,11 @@ impl Session {
         self.remove(&Member::View(name.to_string()))?;
         Ok(done)
     }
+}
+
+/// Whether an option is about what is remembered, and not the connector's.
+fn is_of_memory(option: &SqlOption) -> bool {
+    OPTIONS.iter().any(|name| name.eq_ignore_ascii_case(&option.name))
 }
 
 fn storage(spec: TableSpec) -> Result<Storage> {

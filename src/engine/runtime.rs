@@ -106,7 +106,8 @@ pub enum Input {
     Table { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize> },
     /// A connector's rows: every dataflow that gets it has an input of its own, which a reader of its own feeds.
     /// `retracts` says that it may take rows away, which makes its rows worth arranging.
-    Source { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize>, retracts: bool },
+    /// `memory` says how long its rows by primary key are remembered.
+    Source { id: RelationId, name: String, row: crate::plan::RowType, primary_key: Vec<usize>, retracts: bool, memory: Memory },
 }
 
 /// A dataflow of a runtime.
@@ -287,7 +288,9 @@ impl Log {
         into.insert(whole_rows(plan).fingerprint());
         if let Node::Get { id, .. } = plan.node() {
             into.extend(self.tables.get(id).map(|table| table.arrangement));
-            into.extend(self.dataflows.values().filter_map(|dataflow| dataflow.kept.get(id).copied()));
+            for kept in self.dataflows.values().filter_map(|dataflow| dataflow.kept.get(id).copied()) {
+                into.extend([kept, kept.derived("kept")]);
+            }
         }
         for arrangement in plan.arrangements() {
             let id = arrangement.fingerprint();
@@ -647,8 +650,10 @@ impl Export {
 impl Input {
     fn relation(&self) -> Relation {
         match self.clone() {
-            Input::Table { id, name, row, primary_key } => Relation { id, name, row, primary_key, kept: true },
-            Input::Source { id, name, row, primary_key, retracts } => Relation { id, name, row, primary_key, kept: retracts },
+            Input::Table { id, name, row, primary_key } => Relation { id, name, row, primary_key, kept: true, memory: Memory::default() },
+            Input::Source { id, name, row, primary_key, retracts, memory } => {
+                Relation { id, name, row, primary_key, kept: retracts, memory }
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::show::sql_type;
 use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Column, Node, Plan, RelationId, RowType, Scalar, Step};
+use crate::plan::{Column, Memory, Node, Plan, RelationId, RowType, Scalar, Step};
 use crate::sql::planner::{self, Purpose};
 use crate::sql::statement::{ColumnKind, CreateTable};
 
@@ -34,6 +34,8 @@ pub(super) struct Table {
     pub text: String,
     physical: SchemaRef,
     row: RowType,
+    /// How long a connector's rows by primary key are remembered.
+    memory: Memory,
 }
 
 /// Where a table's rows are.
@@ -79,6 +81,7 @@ impl Table {
         id: RelationId,
         create: &CreateTable,
         text: &str,
+        memory: Memory,
         storage: impl FnOnce(SchemaRef, Vec<usize>) -> Result<Storage>,
     ) -> Result<Self> {
         let physical = Arc::new(Schema::new(physical_fields(create)?));
@@ -93,7 +96,7 @@ impl Table {
         let physical_key = primary_key.iter().map(|k| physical.index_of(&columns[*k].name)).collect::<Result<Vec<_>, _>>()?;
         let storage = storage(physical.clone(), physical_key)?;
         let row = RowType::new(columns.iter().map(|c| Column::new(&c.name, c.data_type.clone(), c.nullable)));
-        Ok(Table { id, name: create.name.clone(), columns, primary_key, storage, text: text.to_string(), physical, row })
+        Ok(Table { id, name: create.name.clone(), columns, primary_key, storage, text: text.to_string(), physical, row, memory })
     }
 
     /// All columns.
@@ -130,7 +133,7 @@ impl Table {
         match &self.storage {
             Storage::Memory => Input::Table { id, name, row, primary_key },
             Storage::Connector { spec, .. } | Storage::Changelog { spec, .. } => {
-                Input::Source { id, name, row, primary_key, retracts: spec.retracts() }
+                Input::Source { id, name, row, primary_key, retracts: spec.retracts(), memory: self.memory.clone() }
             }
         }
     }
@@ -312,6 +315,7 @@ pub(super) mod tests {
             text: String::new(),
             row: RowType::from_schema(&schema),
             physical: Arc::new(schema),
+            memory: Memory::default(),
         }
     }
 

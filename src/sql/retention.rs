@@ -130,6 +130,17 @@ pub fn altered(options: &[SqlOption], new: &[SqlOption]) -> Vec<SqlOption> {
     options.iter().filter(|option| !replaced(option)).chain(new).cloned().collect()
 }
 
+/// How long a table's rows by primary key are remembered, by its options and the session's defaults.
+///
+/// # Errors
+/// As [`Retentions::new`].
+pub fn memory_of_table(session: &Defaults, options: &[SqlOption]) -> Result<Memory> {
+    let (table, _) = said::read_options(options)?;
+    let table = Level { said: &table, suffix: "", origin: Origin::Table };
+    let session = Level { said: session, suffix: "", origin: Origin::Session };
+    said::resolve(&[&table, &session])
+}
+
 /// How many JOIN keywords there are in a query's text.
 pub(super) fn count_joins(query: &ast::Query) -> usize {
     FromClauses::of(query).joins.len()

@@ -5,6 +5,7 @@
 //! - [`tables`]: the tables, and statements that both sides carry out.
 //! - [`beside`]: runs a timeline in the engine beside the model.
 //! - [`timelines`]: random timelines, and how a failing one is made small.
+//! - [`upserts`]: sources of which rows replace one another.
 //! - [`worked`]: the model itself, against the contract's examples and the acceptance scenarios.
 //! - [`mistakes`] and [`flink`]: small scripts with rows worked out by hand, run by [`script`].
 
@@ -18,4 +19,5 @@ mod script;
 mod settings;
 mod tables;
 mod timelines;
+mod upserts;
 mod worked;
