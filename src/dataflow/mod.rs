@@ -26,6 +26,7 @@ pub mod columnar;
 mod groups;
 mod guard;
 mod join;
+mod owned;
 mod reduce;
 pub mod registry;
 pub mod render;

@@ -39,6 +39,7 @@ use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 use timely::progress::{Antichain, Stamp};
 
 use super::arrange::peers;
+use super::owned::{Batches, Owned};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
@@ -254,9 +255,6 @@ impl Remembered for SumUpdates {
     }
 }
 
-/// Where an arrangement's batches go.
-type Batches<'a, C> = OutputBuilderSession<'a, Time, NoopBuilder<Vec<Span<Time, <C as Sealable>::Batch>>>>;
-
 /// A retained arrangement, and what tells how it is.
 pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>, Keeper);
 
@@ -296,57 +294,32 @@ where
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let spine = Reclaiming::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
-        let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
-        *trace_out = Some(reader.clone());
-        let mut capability = Some(capability);
+        let (owned, others) = Owned::new(scope, info);
+        *trace_out = Some(others);
+        let mut owned = owned.hold(Some(capability));
         let mut pending = Pending::<C>::default();
-        let mut lower = Antichain::from_elem(0);
         let mut round: Option<Round<C>> = None;
-        move |(input, frontier), output: &mut Batches<'_, C>| {
+        move |(input, frontier), output: &mut Batches<'_, C::Batch>| {
             input.for_each(|_, updates| pending.push(std::mem::take(updates)));
-            if round.is_none() && lower.borrow() != frontier.frontier() {
+            if round.is_none() && owned.lower() != frontier.frontier() {
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let due = kept.borrow_mut().take_due(&upper);
-                let batches = reader.batches_through(lower.borrow());
-                let contents = cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
-                round = Some(Round::new(upper, sealed, writes, due, contents));
+                round = Some(Round::new(upper, sealed, writes, due, owned.contents()));
             }
-            let done = round.as_mut().is_some_and(|round| round.work(&mut kept.borrow_mut()));
-            if !done {
-                if round.is_some() {
-                    activator.activate();
+            if let Some(at_work) = &mut round {
+                if !at_work.work(&mut kept.borrow_mut()) {
+                    return activator.activate();
                 }
-                return;
-            }
-            if let Some(Round { upper, sealed, .. }) = round.take().map(Round::finish) {
-                let batch = C::build(sealed);
-                match (&batch, &capability) {
-                    (Some(_), Some(capability)) => {
-                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
-                        let span = Span::new(description, batch);
-                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
-                        output.session_with_builder(capability).give_container(&mut vec![span]);
-                    }
-                    _ => writer.seal(upper.clone()),
+                if let Some(Round { upper, sealed, .. }) = round.take().map(Round::finish) {
+                    kept.borrow_mut().reached(&upper);
+                    owned.seal(upper, C::build(sealed), output);
                 }
-                match upper.elements().first() {
-                    Some(time) => {
-                        capability.iter_mut().for_each(|capability| capability.downgrade(time));
-                        kept.borrow_mut().lower = *time;
-                    }
-                    None => capability = None,
-                }
-                lower = upper;
-                reader.set_logical_compaction(lower.borrow());
-                reader.set_physical_compaction(lower.borrow());
-                kept.borrow_mut().scopes.shrink();
-                if lower.borrow() != frontier.frontier() {
+                if owned.lower() != frontier.frontier() {
                     activator.activate();
                 }
             }
-            writer.exert();
+            owned.exert();
         }
     });
     (Arranged { stream, trace: trace.expect("the operator's constructor has run") }, keeper)
@@ -371,6 +344,12 @@ impl Forgetting {
             None => life.id = Some(self.scopes.create(scope, key_len, now)),
         }
         life.alive = true;
+    }
+
+    /// All before a frontier has been worked off.
+    fn reached(&mut self, frontier: &Antichain<Time>) {
+        self.lower = frontier.elements().first().copied().unwrap_or(self.lower);
+        self.scopes.shrink();
     }
 
     /// The scopes that are due before an upper bound.

@@ -26,6 +26,7 @@ use timely::progress::{Antichain, Stamp};
 
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
+use super::owned::{Batches, Owned};
 use crate::engine::time;
 use crate::row::spine::{Pending, RowSpine, RowTrace, Sealable, Sealed};
 use crate::row::{ByKey, Bytes, Diff, Time, Updates, UpdatesBuilder};
@@ -182,23 +183,18 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
     let mut rows = builder.new_input(rows, Pipeline);
     let mut news = builder.new_input(news, Pipeline);
     let (output, stream) = builder.new_output::<Vec<Span<Time, crate::row::spine::RowBatch>>>();
-    let spine = RowSpine::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
-    let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
-    let trace = reader.clone();
+    let (owned, trace) = Owned::new(scope, info);
     builder.build(move |mut capabilities| {
-        let mut capability = capabilities.pop();
+        let mut owned = owned.hold(capabilities.pop());
         let mut output: OutputBuilder<Time, NoopBuilder<_>> = OutputBuilder::from(output);
         let (mut pending, mut pending_news) = (Pending::<Updates>::default(), Pending::<Updates>::default());
-        let mut lower = Antichain::from_elem(0);
         move |frontiers| {
             rows.for_each(|_, updates| pending.push(std::mem::take(updates)));
             news.for_each(|_, updates| pending_news.push(std::mem::take(updates)));
             let least = frontiers.iter().filter_map(|frontier| frontier.frontier().first().copied()).min();
             let upper: Antichain<Time> = least.into_iter().collect();
-            if lower != upper {
-                let batches = reader.batches_through(lower.borrow());
-                let (mut cursor, storage) =
-                    cursor_list(batches.expect("the operator holds back physical compaction to what it has written"));
+            if owned.lower() != upper.borrow() {
+                let (mut cursor, storage) = owned.contents();
                 let look_up = |key: &[u8], each: &mut dyn FnMut(&[u8], Diff)| {
                     cursor.seek_key(&storage, Bytes(key));
                     while cursor.get_key(&storage) == Some(Bytes(key))
@@ -213,24 +209,9 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
                     }
                 };
                 let batch = kept(&pending.seal(upper.borrow()), &pending_news.seal(upper.borrow()), as_of, look_up);
-                match (batch, &capability) {
-                    (Some(batch), Some(capability)) => {
-                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
-                        let span = Span::new(description, Some(batch));
-                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
-                        output.activate().session_with_builder(capability).give_container(&mut vec![span]);
-                    }
-                    _ => writer.seal(upper.clone()),
-                }
-                match least {
-                    Some(time) => capability.iter_mut().for_each(|capability| capability.downgrade(&time)),
-                    None => capability = None,
-                }
-                lower = upper;
-                reader.set_logical_compaction(lower.borrow());
-                reader.set_physical_compaction(lower.borrow());
+                owned.seal(upper, batch, &mut output.activate());
             }
-            writer.exert();
+            owned.exert();
         }
     });
     Arranged { stream, trace }

@@ -16,6 +16,7 @@ use timely::progress::frontier::AntichainRef;
 use timely::progress::{Antichain, Stamp};
 
 use super::arrange::peers;
+use super::owned::{Batches, Owned};
 use crate::row::spine::{Pending, RowBatch, RowSpine, RowTrace};
 use crate::row::{ByKey, Bytes, Time, Updates};
 
@@ -38,47 +39,24 @@ fn upsert_core<'s, P: ParallelizationContract<Time, Updates>>(
     let mut trace = None;
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
-        let activator = Some(scope.activator_for(Rc::clone(&info.address)));
-        let (mut reader, mut writer) = TraceAgent::new(RowSpine::new(info.clone(), None, activator), info, None);
-        *trace_out = Some(reader.clone());
-        let mut capability = Some(capability);
+        let (owned, others) = Owned::new(scope, info);
+        *trace_out = Some(others);
+        let mut owned = owned.hold(Some(capability));
         let mut waiting: Vec<Updates> = Vec::new();
-        let mut lower = Antichain::from_elem(0);
-        move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Vec<Span<Time, RowBatch>>>>| {
+        move |(input, frontier), output: &mut Batches<'_, RowBatch>| {
             input.for_each(|_, updates| waiting.push(std::mem::take(updates)));
-            let upper = frontier.frontier().to_owned();
-            if lower != upper {
-                let batch = replacements(&mut waiting, &mut reader, &lower, upper.borrow());
-                match (&batch, &capability) {
-                    (Some(_), Some(capability)) => {
-                        let description = Description::new(lower.clone(), upper.clone(), Antichain::from_elem(0));
-                        let span = Span::new(description, batch);
-                        writer.insert(span.clone(), Stamp::from_elem(*capability.time()));
-                        output.session_with_builder(capability).give_container(&mut vec![span]);
-                    }
-                    _ => writer.seal(upper.clone()),
-                }
-                match upper.elements().first() {
-                    Some(time) => capability.iter_mut().for_each(|capability| capability.downgrade(time)),
-                    None => capability = None,
-                }
-                lower = upper;
-                reader.set_logical_compaction(lower.borrow());
-                reader.set_physical_compaction(lower.borrow());
+            if owned.lower() != frontier.frontier() {
+                let batch = replacements(&mut waiting, &mut owned, frontier.frontier());
+                owned.seal(frontier.frontier().to_owned(), batch, output);
             }
-            writer.exert();
+            owned.exert();
         }
     });
     Arranged { stream, trace: trace.expect("the operator's constructor has run") }
 }
 
 /// The batch of updates that the complete upserts come to.
-fn replacements(
-    waiting: &mut Vec<Updates>,
-    reader: &mut RowTrace,
-    lower: &Antichain<Time>,
-    upper: AntichainRef<'_, Time>,
-) -> Option<RowBatch> {
+fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: AntichainRef<'_, Time>) -> Option<RowBatch> {
     let containers = std::mem::take(waiting);
     let complete = |time: Time| upper.first().is_none_or(|upper| time < *upper);
     let mut entries: Vec<(&[u8], Time, &Updates, usize)> = Vec::new();
@@ -100,8 +78,7 @@ fn replacements(
     }
     // A stable sort: what came last at a time stays last.
     entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let batches = reader.batches_through(lower.borrow()).expect("the operator holds back physical compaction to what it has written");
-    let (mut cursor, storage) = cursor_list(batches);
+    let (mut cursor, storage) = owned.contents();
     let mut made = Updates::default();
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;
