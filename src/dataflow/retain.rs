@@ -30,13 +30,11 @@ use std::rc::Rc;
 
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
-use differential_dataflow::trace::cursor::cursor_list;
-use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader};
-use timely::container::NoopBuilder;
+use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
-use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
-use timely::progress::{Antichain, Stamp};
+use timely::dataflow::operators::generic::Operator;
+use timely::progress::Antichain;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};

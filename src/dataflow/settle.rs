@@ -12,23 +12,21 @@
 //! A dataflow begins with everything it finds as one initial step, which is no expiry whatever its time.
 
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
-use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
-use differential_dataflow::trace::cursor::cursor_list;
-use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader};
+use differential_dataflow::operators::arrange::Arranged;
+use differential_dataflow::trace::{Cursor, Span, Trace};
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, Pipeline};
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::generic::{Operator, OutputBuilder, OutputBuilderSession};
-use timely::progress::{Antichain, Stamp};
+use timely::progress::Antichain;
 
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
-use super::owned::{Batches, Owned};
+use super::owned::Owned;
 use crate::engine::time;
-use crate::row::spine::{Pending, RowSpine, RowTrace, Sealable, Sealed};
+use crate::row::spine::{Pending, RowBatch, RowTrace, Sealable, Sealed};
 use crate::row::{ByKey, Bytes, Diff, Time, Updates, UpdatesBuilder};
 
 /// Whether what happens at a time is an expiry, in a dataflow that begins `as_of` a time.
@@ -182,8 +180,8 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
     let news = news.unwrap_or_else(|| timely::dataflow::operators::generic::operator::empty(scope));
     let mut rows = builder.new_input(rows, Pipeline);
     let mut news = builder.new_input(news, Pipeline);
-    let (output, stream) = builder.new_output::<Vec<Span<Time, crate::row::spine::RowBatch>>>();
-    let (owned, trace) = Owned::new(scope, info);
+    let (output, stream) = builder.new_output::<Vec<Span<Time, RowBatch>>>();
+    let (owned, trace) = Owned::<RowBatch>::new(scope, info);
     builder.build(move |mut capabilities| {
         let mut owned = owned.hold(capabilities.pop());
         let mut output: OutputBuilder<Time, NoopBuilder<_>> = OutputBuilder::from(output);
@@ -223,7 +221,7 @@ fn kept(
     news: &Sealed<Updates>,
     as_of: Time,
     mut look_up: impl FnMut(&[u8], &mut dyn FnMut(&[u8], Diff)),
-) -> Option<crate::row::spine::RowBatch> {
+) -> Option<RowBatch> {
     let mut made = Updates::default();
     let told: HashSet<(&[u8], Time)> =
         changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();

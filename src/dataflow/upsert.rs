@@ -3,21 +3,18 @@
 //! The operator owns the trace that it makes and looks into it to know what a row replaces, so that what flows on are
 //! plain updates, and a key that is written again at one moment comes out as one.
 
-use std::rc::Rc;
-
 use differential_dataflow::batcher::{Batcher, Extract};
-use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
-use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader, cursor::cursor_list};
-use timely::container::NoopBuilder;
+use differential_dataflow::operators::arrange::Arranged;
+use differential_dataflow::trace::{Cursor, Trace};
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
-use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
+use timely::dataflow::operators::generic::Operator;
+use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
-use timely::progress::{Antichain, Stamp};
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
-use crate::row::spine::{Pending, RowBatch, RowSpine, RowTrace};
+use crate::row::spine::{Pending, RowBatch, RowTrace};
 use crate::row::{ByKey, Bytes, Time, Updates};
 
 /// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that

@@ -215,7 +215,9 @@ impl<T> Chunked<T> {
 
     fn push(&mut self, item: T) -> u32 {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == 1 << Self::BITS) {
-            self.chunks.push(Vec::with_capacity(1 << Self::BITS));
+            // The first one grows as it is needed: most arrangements have few scopes.
+            let room = if self.chunks.is_empty() { 0 } else { 1 << Self::BITS };
+            self.chunks.push(Vec::with_capacity(room));
         }
         let index = self.len() as u32;
         let last = self.chunks.len() - 1;
@@ -228,7 +230,7 @@ impl<T> Chunked<T> {
     }
 
     fn memory(&self) -> usize {
-        (self.chunks.len() << Self::BITS) * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+        self.chunks.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }
 
@@ -250,7 +252,9 @@ impl Names {
         let partial = key_len < bytes.len();
         let needed = bytes.len() + if partial { 8 } else { 4 };
         if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < needed) {
-            self.blocks.push(Vec::with_capacity(needed.max(Self::BLOCK)));
+            // Blocks double up to their full length: most arrangements have few scopes.
+            let room = self.blocks.last().map_or(1 << 8, |block| 2 * block.capacity()).min(Self::BLOCK);
+            self.blocks.push(Vec::with_capacity(needed.max(room)));
         }
         let number = self.blocks.len() - 1;
         let block = &mut self.blocks[number];
