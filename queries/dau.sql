@@ -11,8 +11,8 @@ CREATE TABLE logins (
 
 -- Every login beside its user's first day. Whoever was here before is not new, so this part forgets nobody.
 --
--- The frame begins with the user's first login. Were it ROWS BETWEEN 1 PRECEDING AND CURRENT ROW, which needs less memory, the
--- second login of a day would see nothing but that day, and an old user who logs in twice would count as new.
+-- The frame begins with the user's first login. With ROWS BETWEEN 1 PRECEDING AND CURRENT ROW, the second login of a day
+-- would see nothing but that day, and an old user who logs in twice would count as new.
 CREATE VIEW with_debut WITH (state_ttl = 'never') AS
 SELECT t_date, user_id,
        MIN(t_date) OVER (PARTITION BY user_id ORDER BY t_date
