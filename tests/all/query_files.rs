@@ -1,10 +1,23 @@
-//! The files of `queries/`, run by the binary as a user would, against `tests/expected`, which `tests/expected/make.py`
-//! computes from the same data without Weir.
+//! The files of `queries/` and `queries/retention/`, run by the binary as a user would, against `tests/expected`, which
+//! `tests/expected/make.py` computes from the same data, or says by the rules, without Weir.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const FILES: [&str; 6] = ["dau", "clicks", "join", "top_n", "grouping_sets", "shared_view"];
+const FILES: [&str; 12] = [
+    "dau",
+    "clicks",
+    "join",
+    "top_n",
+    "grouping_sets",
+    "shared_view",
+    "retention/two_memories",
+    "retention/join_sides",
+    "retention/min_max_idle",
+    "retention/count_restart",
+    "retention/late_retraction",
+    "retention/view_over_view",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -62,9 +75,11 @@ fn query_files_print_the_same_with_two_workers() {
 
 #[test]
 fn every_file_in_queries_is_tested() {
-    let folder = std::fs::read_dir(root().join("queries")).expect("there is a folder of queries");
-    for path in folder.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "sql")) {
-        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        assert!(FILES.contains(&name), "queries/{name}.sql has no test");
+    let tested: Vec<PathBuf> = FILES.iter().map(|name| root().join("queries").join(name).with_extension("sql")).collect();
+    for folder in ["queries", "queries/retention"] {
+        let folder = std::fs::read_dir(root().join(folder)).expect("there is a folder of queries");
+        for path in folder.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "sql")) {
+            assert!(tested.contains(&path), "{} has no test", path.display());
+        }
     }
 }

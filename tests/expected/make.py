@@ -2,7 +2,8 @@
 """Computes what the files of queries/ have to print, from the same data and without Weir: python3 make.py
 
 Where a query reads a file, SQLite answers in its own words; where it reads statements, what is published follows
-from the statements by SQL's rules and is written out here. A result is a header, its rows, and an empty line.
+from the statements by SQL's rules and those of retention, and is written out here. A result is a header, its rows, and
+an empty line.
 """
 
 import csv
@@ -112,9 +113,91 @@ def shared_view():
     return [copy, copy, (["arrangements_of_the_second_copy"], [[0]]), (["readers_of_the_sums"], [[2]])]
 
 
+def second(n):
+    return f"1970-01-01 00:{n // 60:02}:{n % 60:02}"
+
+
+def two_memories():
+    # Ann, Bob: new on the 5th; Cid: on the 6th; Dan: on the 12th. Ann and Bob were last there on the 6th and the 5th.
+    header = ["op", "t_date", "active_users", "new_users"]
+    until_the_9th = [("+I", "2026-01-05", 2, 2), ("+I", "2026-01-06", 2, 1)]
+
+    def on_the_12th(before, after):
+        return [("+I", "2026-01-12", 2, before), ("-U", "2026-01-12", 2, before), ("+U", "2026-01-12", 3, after)]
+
+    report = until_the_9th + on_the_12th(1, 1)
+    coarse = until_the_9th + on_the_12th(2, 3)
+    return [(header, report), (header, coarse), (header[1:], [("2026-01-12", 3, 1)])]
+
+
+def join_sides():
+    # deadlines: top at 120 s, side at 220 s, Ann's click at 120 s, Bob's at 160 s; by the second view's 60 s, 160 s, 135 s, 175 s
+    header = ["op", "at", "ad", "place", "who"]
+    by_both = [("+I", second(100), 1, "side", "ann"), ("+I", second(130), 1, "side", "bob")]
+    published = [("+I", second(90), 1, "top", "ann")] + by_both
+    hinted = by_both + [("+I", second(170), 1, "foot", "bob")]
+    sides = [
+        ("hits", "c", 30000, "view option state_ttl.c"), ("hits", "s", 120000, "view option state_ttl.s"),
+        ("hinted_hits", "c", 45000, "hint OPTIONS('state.ttl.right')"), ("hinted_hits", "s", 60000, "session"),
+    ]
+    live = (header[2:], [(1, "side", "bob")])
+    return [live, (header, published), (header, hinted), (["view", "input", "ttl_ms", "origin"], sorted(sides))]
+
+
+def min_max_idle():
+    header = ["op", "at", "session_id", "pages"]
+
+    def said(*changes):
+        return [(op, second(at), session, pages) for at, op, session, pages in changes]
+
+    exact = said(
+        (0, "+I", "a", 1), (0, "+I", "b", 1), (8, "-U", "a", 1), (8, "+U", "a", 2), (10, "-D", "b", 1), (18, "-D", "a", 2),
+        (21, "+I", "a", 1), (31, "-D", "a", 1),
+    )
+    idle = said(
+        (0, "+I", "a", 1), (0, "+I", "b", 1), (8, "-U", "a", 1), (8, "+U", "a", 2), (21, "-U", "a", 2), (21, "+U", "a", 3),
+        (30, "-D", "b", 1), (51, "-D", "a", 3),
+    )
+    return [(header, exact), (header, idle)]
+
+
+def count_restart():
+    totals = ["forget", "keep", "retract"]
+    header = ["op", "at", "session_id", "n"]
+    both = [("+I", second(0), "a", 1), ("-U", second(4), "a", 1), ("+U", second(4), "a", 2)]
+    forget = both + [("+I", second(20), "a", 1)]
+    keep = both + [("-U", second(20), "a", 2), ("+U", second(20), "a", 1)]
+    retract = both + [("-D", second(14), "a", 2), ("+I", second(20), "a", 1)]
+    return [
+        (["policy", "session_id", "n"], [("keep", "a", 2)]),
+        (totals, [(2, 2, None)]), (totals, [(2 + 1, 1, 1)]),
+        (header, forget), (header, keep), (header, retract),
+    ]
+
+
+def late_retraction():
+    live = [("ann", 1, 4), ("bob", 1, 9)]
+    published = [
+        ("+I", second(0), "ann", 2, 11), ("+I", second(0), "bob", 1, 7),
+        ("+I", second(11), "bob", 1, 9), ("+I", second(12), "ann", 1, 4),
+    ]
+    header = ["op", "at", "customer", "orders", "total"]
+    return [(header[2:], live), (header, published), (["late_retractions", "expired", "live_scopes"], [(3, 2, 2)])]
+
+
+def view_over_view():
+    header = ["op", "at", "pages", "sessions"]
+    first_second = [("+I", second(0), 1, 3), ("-U", second(1), 1, 3), ("+U", second(1), 1, 2), ("+I", second(1), 2, 1)]
+    forget = first_second + [("-U", second(20), 1, 2), ("+U", second(20), 1, 3)]
+    retract = first_second + [("-D", second(10), 1, 2), ("-D", second(11), 2, 1), ("+I", second(20), 1, 1)]
+    return [(header[2:], [(1, 3), (2, 1)]), (header[2:], [(1, 1)]), (header, forget), (header, retract)]
+
+
 if __name__ == "__main__":
     db = database()
     for make in [dau, clicks, top_n, grouping_sets]:
         write(make.__name__, *make(db))
     for make in [join, shared_view]:
         write(make.__name__, *make())
+    for make in [two_memories, join_sides, min_max_idle, count_restart, late_retraction, view_over_view]:
+        write(f"retention/{make.__name__}", *make())
