@@ -5,7 +5,7 @@
 
 use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::{Cursor, Trace};
+use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
 use timely::dataflow::operators::generic::Operator;
