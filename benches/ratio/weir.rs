@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir::engine::runtime::{Export, Input, Rows, Runtime};
 use weir::plan::{Node, Plan, RelationId, RowType};
 use weir::sql::planner::{Catalog, Purpose, Relation, plan_query};
+use weir::sql::retention::Retentions;
 use weir::sql::statement::Statement;
 
 use super::{Size, mix};
@@ -43,7 +44,7 @@ impl Catalog for Tables {
     fn relation(&self, name: &str) -> Option<Relation> {
         let index = self.0.iter().position(|(table, _)| *table == name)?;
         let schema = self.0[index].1.clone();
-        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned() };
+        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), retracts: false };
         Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema })
     }
 
@@ -55,7 +56,7 @@ impl Catalog for Tables {
 fn plan(sql: &str, tables: &Tables) -> Plan {
     let statement = weir::sql::statements(sql).next().expect("one statement").expect("it parses").statement;
     let Statement::Query(query) = statement else { panic!("a query") };
-    plan_query(&query, tables, Purpose::Maintain).expect("it can be planned").plan
+    plan_query(&query, tables, Purpose::Maintain, &Retentions::none()).expect("it can be planned").plan
 }
 
 /// Runs a query over ticks of rows; `tick(i)` gives each table's rows.

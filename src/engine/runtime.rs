@@ -589,6 +589,11 @@ impl Export {
 }
 
 impl Input {
+    /// The arrangement that holds its rows as they come, if one does.
+    pub fn kept(&self) -> Option<Fingerprint> {
+        Some(self.relation().kept_as()?.arrangement.fingerprint())
+    }
+
     fn relation(&self) -> Relation {
         match self.clone() {
             Input::Table { id, name, row, primary_key } => Relation { id, name, row, primary_key, kept: true },

@@ -57,7 +57,7 @@ impl Session {
             Statement::Commit => self.commit(),
             Statement::Rollback => self.rollback(),
             Statement::Query(query) => self.select(query).map(Outcome::Rows),
-            Statement::Explain { what, .. } => self.explain(what),
+            Statement::Explain { what, state } => self.explain(what, *state),
             Statement::Show(show) => self.show(show),
             Statement::Set { name, value } => self.set(name, value),
             Statement::Reset(name) => self.reset(name.as_deref()),

@@ -25,6 +25,7 @@ mod explain;
 mod fingerprint;
 pub mod lower;
 mod memory;
+mod state;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};
+pub use state::{State, names};
 
 /// A scalar expression over the columns of a row, by position.
 pub type Scalar = Arc<dyn PhysicalExpr>;

@@ -50,7 +50,9 @@ fn every_example_in_every_help_runs() {
         std::os::unix::fs::symlink(Path::new(ROOT).join(name), folder.0.join(name)).expect("a link in a folder of ours");
     }
     let mut examples = BTreeSet::new();
-    for arguments in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["shell", "--help"], &["test", "--help"]] {
+    for command in ["", "run", "explain", "check", "shell", "test"] {
+        let arguments = [command, "--help"];
+        let arguments = if command.is_empty() { &arguments[1..] } else { &arguments };
         let help = text(&weir(&folder.0, arguments, "").stdout);
         let (_, shown) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{arguments:?} has no examples"));
         examples.extend(shown.lines().take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()));
@@ -90,7 +92,7 @@ fn what_the_parser_refuses_has_its_file_line_and_text_in_every_command() {
     let script = "SELECT 1 AS a;\n\nMERGE INTO t USING u;\nSELECT 2 AS b;";
     let folder = Folder::new("refusals").with("q.sql", script);
     let refusal = ":3: not supported: statement MERGE\n    MERGE INTO t USING u\n";
-    for arguments in [&["run", "-q", "q.sql"][..], &["explain", "q.sql"]] {
+    for arguments in [&["run", "-q", "q.sql"][..], &["explain", "q.sql"], &["check", "q.sql"]] {
         let output = weir(&folder.0, arguments, "");
         assert_eq!(text(&output.stderr), format!("error: q.sql{refusal}"), "{arguments:?}");
         assert_eq!(output.status.code(), Some(1));
@@ -199,4 +201,53 @@ fn a_file_that_a_script_has_read_is_not_overwritten_by_an_insert_into_its_table(
         assert!(text(&output.stderr).contains("would overwrite the file that table 'e' reads"), "{script}: {}", text(&output.stderr));
         assert_eq!(std::fs::read_to_string(folder.0.join("e.csv")).expect("it is there"), "1\n2\n", "{script}");
     }
+}
+
+const LOGIN: &str = "CREATE TABLE login (user_id BIGINT, t_date DATE);\n";
+
+#[test]
+fn check_tells_what_is_unbounded_with_its_place_and_fails_only_if_told_to() {
+    let script = format!(
+        "{LOGIN}\nCREATE VIEW n AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+CREATE MATERIALIZED VIEW m WITH (state_ttl = '3 days') AS SELECT t_date, COUNT(*) AS n FROM login GROUP BY t_date;
+CREATE TABLE out (user_id BIGINT, n BIGINT) WITH ('connector' = 'file', 'path' = 'out.csv', 'format' = 'csv');
+INSERT INTO out SELECT user_id, n FROM n;
+INSERT INTO out SELECT a.user_id, b.n FROM login AS a JOIN n AS b ON a.user_id = b.user_id;"
+    );
+    let folder = Folder::new("check").with("q.sql", &script);
+    let expected = "\
+q.sql:3: warning: view n: Reduce by [user_id]: unbounded because no state_ttl is set
+    write VIEW n WITH (state_ttl = '...') AS, or SET state_ttl = '...' before it
+q.sql:7: warning: insert into out: Join of a by [user_id]: unbounded because no state_ttl is set
+    write SELECT /*+ STATE_TTL('a' = '...') */, or SET state_ttl = '...' before it
+q.sql:7: warning: insert into out: Join of b by [user_id]: unbounded because no state_ttl is set
+    write SELECT /*+ STATE_TTL('b' = '...') */, or SET state_ttl = '...' before it
+";
+    for (arguments, code) in [(&["check", "q.sql"][..], 0), (&["check", "--deny-unbounded", "q.sql"], 1)] {
+        let output = weir(&folder.0, arguments, "");
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (expected.to_owned(), "3 warnings\n".to_owned()), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+    assert!(!folder.0.join("out.csv").exists(), "a check opens no sink");
+}
+
+#[test]
+fn a_memory_shorter_than_that_of_what_it_reads_is_a_warning_and_no_reason_to_fail() {
+    let script = format!(
+        "{LOGIN}CREATE VIEW n WITH (state_ttl = '7 days') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+CREATE VIEW o WITH (state_ttl = '3 days') AS SELECT n, COUNT(*) AS users FROM n GROUP BY n;"
+    );
+    let folder = Folder::new("shorter").with("q.sql", &script);
+    let output = weir(&folder.0, &["check", "--deny-unbounded", "q.sql"], "");
+    let told = text(&output.stdout);
+    assert!(told.starts_with("q.sql:3: warning: view o: "), "{told}");
+    assert!(told.contains("its ttl of 3 days is shorter than the 7 days of view n: "), "{told}");
+    assert_eq!((text(&output.stderr).as_str(), output.status.code()), ("1 warning\n", Some(0)));
+}
+
+#[test]
+fn a_check_fails_at_a_statement_that_is_wrong() {
+    let output = weir(&Folder::new("check fails").0, &["check", "-"], "SELECT 1 AS one;\nCREATE VIEW v AS SELECT a FROM nowhere;");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("error: stdin:2: "), "{}", text(&output.stderr));
 }
