@@ -53,6 +53,18 @@ Examples:
   weir check queries/dau.sql
   weir check queries/join.sql --deny-unbounded || echo 'it may grow for ever'";
 
+const AUDIT_EXAMPLES: &str = "\
+Runs the script to the end of its input and keeps every view up to date twice: with its state_ttl and without. The table
+has a row a view: the rows of the exact result, how many of them differ at the end and at worst, and the state that each
+of the two keeps. A row differs that a consumer has too often or not often enough, by the changes it was told of.
+
+The script's own results are not shown, and its sinks are not written. Retention follows the clock, so a script that
+is to show what a ttl does moves a manual one: SET clock = 'manual', ADVANCE.
+
+Examples:
+  weir audit queries/dau.sql
+  weir audit queries/dau.sql --set clock=manual --format csv";
+
 const SHELL_EXAMPLES: &str = "\
 A statement ends with ';' and may take several lines; \\? lists the shell's own commands. With a pipe on standard
 input there are no prompts; a statement that fails is reported, the rest still runs, and the exit code is 1.
@@ -90,6 +102,9 @@ pub enum Command {
     /// Say what a script's views would remember for ever, without reading any input
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
+    /// Run a script with and without its ttls side by side, and say what they cost
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit(AuditArgs),
     /// Type statements and see what they do
     #[command(after_help = SHELL_EXAMPLES)]
     Shell(ShellArgs),
@@ -134,6 +149,21 @@ pub struct CheckArgs {
     /// Fail if anything keeps state that nothing bounds
     #[arg(long)]
     pub deny_unbounded: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    /// The script; '-' reads it from standard input
+    #[arg(value_name = "F.sql")]
+    pub script: PathBuf,
+    /// A setting to begin with, as SET would; may be given several times
+    #[arg(long = "set", value_name = "K=V", value_parser = setting)]
+    pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub workers: Workers,
+    /// How the figures are printed [default: table]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
 }
 
 #[derive(Debug, Args)]

@@ -43,6 +43,7 @@
 //! the names; `driver` reads the sources and moves the clock; [`runtime`] has the workers. An engine has no global
 //! state: there may be any number in a process.
 
+mod audit;
 mod builder;
 mod catalog;
 mod changelog;
@@ -75,6 +76,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 
+pub use audit::{Audit, Audited, Compared, FirstDifference, audited_rows};
 pub use builder::Builder;
 use builder::DEFAULT_TICK;
 pub use check::{Check, Finding, Place, Problem};
@@ -191,6 +193,12 @@ impl Engine {
     /// ```
     pub fn check(&self) -> Check {
         Check::new(self.clone())
+    }
+
+    /// From now on compares every view and every job with what it would be if nothing were forgotten. What jobs write goes
+    /// nowhere; see [`Audit`].
+    pub fn audit(&self) -> Result<Audit> {
+        Audit::start(self.clone())
     }
 
     /// Adds rows to a table in memory, `diffs[i]` times each, as one step (or to the open transaction).

@@ -21,6 +21,7 @@
 //! ```
 
 mod bounds;
+mod exact;
 mod explain;
 mod fingerprint;
 pub mod lower;
@@ -194,14 +195,14 @@ pub enum JoinKind {
 }
 
 /// One arrangement of a [`Node::Reduce`] and what it is read for. All parts have the same key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Part {
     pub input: Arrangement,
     pub kind: PartKind,
 }
 
 /// How a [`Part`] turns a group into values; their number is the part's width.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum PartKind {
     /// Reads a [`Layout::Sums`] arrangement: one value a sum (see `Output`).
     Accumulable,

@@ -29,6 +29,19 @@ pub(super) fn project_columns(input: Plan, columns: impl IntoIterator<Item = usi
     project(input, items)
 }
 
+/// The rows that `steps`, of which the last makes rows of type `row`, make of those of `input`.
+pub(super) fn steps(input: Plan, steps: &[Step], row: &RowType) -> Plan {
+    if steps.iter().any(|step| matches!(step, Step::Unnest { .. })) {
+        return Plan::new(Node::Linear { input, steps: steps.to_vec() }, row.clone());
+    }
+    let made = steps.iter().fold(input, |input, step| match step {
+        Step::Filter(predicate) => filter(input, predicate.clone()),
+        Step::Project(items) => project(input, items.clone()),
+        Step::Unnest { .. } => input,
+    });
+    rename(made, row.columns.iter().map(|column| column.name.clone()))
+}
+
 /// One row for each element of the list in `column`, which makes rows of type `row`.
 pub(super) fn unnest(input: Plan, column: usize, outer: bool, row: RowType) -> Plan {
     append(input, Step::Unnest { column, outer }, row)
