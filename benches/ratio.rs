@@ -4,6 +4,7 @@
 //! expert would write for this one query with typed tuples: a count by key is `count_total` over keys, which keeps no
 //! output trace. Inputs are made before the clock starts; both sides drop their output at a probe.
 
+mod through_sql;
 #[path = "ratio/twins.rs"]
 mod twins;
 #[path = "ratio/weir.rs"]
@@ -20,15 +21,6 @@ pub struct Size {
     pub updates: usize,
     pub tick: usize,
     pub keys: u64,
-}
-
-/// A bijection on 64 bits: numbers that look random and can be made again.
-pub fn mix(mut x: u64) -> u64 {
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    x ^ (x >> 33)
 }
 
 fn timed(run: impl FnOnce() -> u64) -> (Duration, u64) {

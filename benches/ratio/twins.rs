@@ -5,7 +5,8 @@ use differential_dataflow::operators::CountTotal;
 use timely::dataflow::operators::Probe;
 use timely::dataflow::operators::probe::Handle;
 
-use super::{Size, mix};
+use super::Size;
+use super::through_sql::mix;
 
 /// `SELECT k, COUNT(*) FROM t GROUP BY k`.
 pub fn count(size: Size) -> u64 {

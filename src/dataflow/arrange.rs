@@ -7,10 +7,9 @@
 //!
 //! A dataflow begins `as_of` a time: what an imported trace holds from before is one initial step at that time.
 
-use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::operators::arrange::arrangement::arrange_core;
-use differential_dataflow::trace::cursor::{CursorList, cursor_list};
-use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
+use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
+use differential_dataflow::trace::cursor::cursor_list;
 use differential_dataflow::trace::{Cursor, Navigable, Span, TraceReader};
 use timely::PartialOrder;
 use timely::container::NoopBuilder;
@@ -19,7 +18,10 @@ use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
 use timely::dataflow::operators::{Capability, InputCapability};
 use timely::dataflow::{Scope, Stream};
 use timely::progress::Antichain;
+use timely::progress::frontier::AntichainRef;
 
+use super::sweep::{Keyed, Sweep};
+use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Pending, RowSpine, RowTrace, SumSpine, SumTrace};
 use crate::row::{ByKey, SumUpdates, Time, Updates, UpdatesBuilder};
 
@@ -129,8 +131,8 @@ impl Held {
 }
 
 /// An arrangement as an operator reads it: the trace, and the batches that have come and are not worked off.
-pub struct Reading<B: SpineBatch + Clone + 'static> {
-    trace: differential_dataflow::operators::arrange::TraceAgent<Spine<B>>,
+pub struct Reading<B: Keyed> {
+    trace: TraceAgent<Reclaiming<B>>,
     /// The upper bound of what has come.
     received: Antichain<Time>,
     pending: Vec<Span<Time, B>>,
@@ -139,13 +141,9 @@ pub struct Reading<B: SpineBatch + Clone + 'static> {
     as_of: Time,
 }
 
-impl<B> Reading<B>
-where
-    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
-    B::Cursor: Cursor<Time = Time>,
-{
+impl<B: Keyed> Reading<B> {
     /// Reads a trace from its beginning; what it holds from before `as_of` is of that time.
-    pub fn new(trace: differential_dataflow::operators::arrange::TraceAgent<Spine<B>>, as_of: Time) -> Self {
+    pub fn new(trace: TraceAgent<Reclaiming<B>>, as_of: Time) -> Self {
         Reading { trace, received: Antichain::from_elem(0), pending: Vec::new(), done: 0, as_of }
     }
 
@@ -161,9 +159,15 @@ where
         }
     }
 
-    /// When an update happens, as this dataflow sees it.
-    pub fn effective(&self, time: Time) -> Time {
-        time.max(self.as_of)
+    /// Takes note of how far the batches have come, those included that are not sent because they have no updates.
+    pub fn follow(&mut self, frontier: AntichainRef<'_, Time>) {
+        let received = &mut self.received;
+        // Where batches meet: the trace can be read up to there. It may have merged some that have come one by one.
+        self.trace.map_spans(|span| {
+            if PartialOrder::less_equal(&span.upper().borrow(), &frontier) && PartialOrder::less_equal(received, span.upper()) {
+                received.clone_from(span.upper());
+            }
+        });
     }
 
     /// Whether batches are waiting.
@@ -171,40 +175,29 @@ where
         !self.pending.is_empty()
     }
 
-    /// Whether an update at this effective time is still to be worked off, as far as `frontier` goes.
-    pub fn is_new(&self, time: Time, frontier: Option<Time>) -> bool {
-        time >= self.done && frontier.is_none_or(|frontier| time < frontier)
-    }
-
     /// The time before which all has come; None once nothing more will. What is there from the beginning has come as a
     /// whole when this is past it.
-    pub fn received(&mut self) -> Option<Time> {
-        // Spans without updates are not sent, and an imported trace may have merged them with what was.
-        self.trace.advance_upper(&mut self.received);
+    pub fn received(&self) -> Option<Time> {
         self.received.elements().first().copied()
     }
 
     /// Whether batches are waiting and can all be worked off.
-    pub fn is_ready(&mut self) -> bool {
-        let received = self.received();
-        self.is_pending() && received.is_none_or(|received| received > self.as_of)
+    pub fn is_ready(&self) -> bool {
+        self.is_pending() && self.received().is_none_or(|received| received > self.as_of)
     }
 
-    /// Whether all that is waiting is from before the dataflow's beginning: it changes every key at one moment.
-    pub fn is_initial(&self) -> bool {
-        self.pending.iter().all(|span| span.upper().elements().first().is_some_and(|upper| *upper <= self.as_of + 1))
-    }
-
-    /// A cursor over what is waiting.
-    pub fn changes(&self) -> (CursorList<B::Cursor>, Vec<B>) {
-        cursor_list(self.pending.iter().filter_map(|span| span.inner.clone()).collect())
-    }
-
-    /// A cursor over all that has come.
-    pub fn contents(&mut self) -> (CursorList<B::Cursor>, Vec<B>) {
-        self.trace.advance_upper(&mut self.received);
-        let batches = self.trace.batches_through(self.received.borrow());
-        cursor_list(batches.expect("an operator holds back physical compaction to what it has received"))
+    /// Begins to work off what is waiting and happens before `through`.
+    pub fn sweep(&mut self, through: Option<Time>) -> Sweep<B> {
+        let ends_at_beginning = |span: &Span<Time, B>| span.upper().elements().first().is_some_and(|upper| *upper <= self.as_of + 1);
+        let contents = self.trace.batches_through(self.received.borrow());
+        Sweep {
+            as_of: self.as_of,
+            initial: self.pending.iter().all(ends_at_beginning),
+            from: self.done,
+            through,
+            changes: cursor_list(self.pending.iter().filter_map(|span| span.inner.clone()).collect()),
+            contents: cursor_list(contents.expect("an operator holds back physical compaction to what it has received")),
+        }
     }
 
     /// All before `through` has been worked off (None: all there will be): the trace may forget the difference between

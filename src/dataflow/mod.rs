@@ -1,7 +1,7 @@
 //! From plans to timely dataflows. Knows no SQL text and no catalog.
 //!
 //! - [`render`] walks a plan and calls one function a node; it finds arrangements that are there already.
-//! - [`arrange`] makes arrangements and reads them.
+//! - [`arrange`] makes arrangements and reads them; `sweep` works off what changes in them, a piece at a time.
 //! - [`retain`] makes arrangements that forget, and `settle` says what consumers see of that.
 //! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `threshold` and
 //!   `upsert` the stateful ones.
@@ -32,6 +32,7 @@ pub mod render;
 pub mod retain;
 mod settle;
 pub mod sink;
+mod sweep;
 mod threshold;
 mod topk;
 mod upsert;

@@ -1,12 +1,14 @@
 //! Aggregates: one row a group, from one arrangement or several with the same key.
 //!
 //! Each *part* reads its own arrangement: sums out of the difference, the first row of a group, or the whole group.
-//! The operator finds the keys that any part's batch changes and the moments at which it does, asks every part for its
-//! value before and after each, finishes the values column-wise, and emits the rows that differ. There is no output
+//! The operator goes through the keys that any part's batch changes, a bounded number at a time, asks every part for its
+//! value before and after each moment at which one does, finishes the values column-wise, and emits the rows that differ. There is no output
 //! trace: the old answer is read from the same arrangements as the new one.
 
 mod finish;
 mod parts;
+
+use std::collections::HashSet;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
@@ -15,16 +17,15 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder as Builder;
 use timely::dataflow::{Scope, Stream};
-use timely::progress::frontier::MutableAntichain;
-
-use std::collections::HashSet;
+use timely::progress::frontier::{AntichainRef, MutableAntichain};
 
 use super::arrange::{Held, Output as Port};
-use super::settle::{Expiries, is_expiry};
+use super::settle::Expiries;
+use super::sweep::TURN;
 use crate::error::{Error, Result};
 use crate::plan::{Node, PartKind, Plan};
 use crate::row::spine::{RowTrace, SumTrace};
-use crate::row::{ByteRows, Bytes, Codec, Time, Updates, UpdatesBuilder, key_hash};
+use crate::row::{ByteRows, Codec, Time, Updates, UpdatesBuilder, key_hash};
 use parts::{First, Part, Recomputed, SumsOf};
 
 /// An arrangement that a part of a reduction reads.
@@ -37,58 +38,22 @@ pub enum Kept<'s> {
 /// A part of a reduction at work. States are asked for key by key; each [`PartReader::load`] appends one state for the
 /// group before its first moment and one for after each moment.
 trait PartReader {
-    /// Takes what has come.
-    fn receive(&mut self, held: &mut Held);
-    /// Adds the keys that have changed before `frontier`, each with the moment at which it did.
-    fn changed(&self, frontier: Option<Time>, into: &mut Changed);
-    /// Opens a cursor; keys are asked for in ascending order until it is closed.
-    fn open(&mut self);
+    /// Takes what has come, and notes how far.
+    fn receive(&mut self, held: &mut Held, frontier: AntichainRef<'_, Time>);
+    /// Begins to work off what happens before `through`; keys are asked for in ascending order until it is closed.
+    fn open(&mut self, through: Option<Time>);
+    /// The next key that changes in this part.
+    fn key(&self) -> Option<&[u8]>;
+    /// If that is the next key: adds the moments at which it changes, and goes on to the one after.
+    fn take(&mut self, key: &[u8], moments: &mut Vec<Time>);
     /// Appends the states of a group; says of each whether the group has rows.
     fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
-    /// The `value`th value of every state since the part was opened.
+    /// The `value`th value of every state since they were last taken.
     fn values(&mut self) -> Result<finish::Values>;
-    /// Everything before `frontier` has been worked off.
-    fn close(&mut self, frontier: Option<Time>);
+    /// Everything before `through` has been worked off.
+    fn close(&mut self, through: Option<Time>);
     /// Whether something is left for later.
     fn is_pending(&self) -> bool;
-}
-
-/// Keys with the moments at which they change.
-#[derive(Default)]
-struct Changed {
-    keys: ByteRows,
-    times: Vec<Time>,
-}
-
-impl Changed {
-    fn push(&mut self, key: &[u8], time: Time) {
-        self.keys.push(key);
-        self.times.push(time);
-    }
-
-    /// Leaves those of which it is true.
-    fn retain(&mut self, mut is_left: impl FnMut(&[u8], Time) -> bool) {
-        if (0..self.times.len()).all(|index| is_left(self.keys.get(index), self.times[index])) {
-            return;
-        }
-        let all = std::mem::take(self);
-        for (index, time) in all.times.into_iter().enumerate() {
-            if is_left(all.keys.get(index), time) {
-                self.push(all.keys.get(index), time);
-            }
-        }
-    }
-
-    /// Positions in order of key, then time.
-    fn sorted(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.times.len()).collect();
-        // One part's changes are in order; those of several come one after another.
-        let entry = |index: &usize| (Bytes(self.keys.get(*index)), self.times[*index]);
-        if !order.is_sorted_by_key(entry) {
-            order.sort_by(|a, b| entry(a).cmp(&entry(b)));
-        }
-        order
-    }
 }
 
 /// Renders a [`Node::Reduce`]; gives rows and errors.
@@ -107,6 +72,7 @@ pub fn reduce<'s>(
     let always = always_keys(&codec, always, key, &scope)?;
 
     let mut builder: Builder<'s, Time> = OperatorBuilder::new("Reduce".to_owned(), scope);
+    let activator = scope.activator_for(builder.operator_info().address);
     let mut readers: Vec<Box<dyn PartReader>> = Vec::new();
     for (part, kept) in parts.iter().zip(inputs) {
         readers.push(match (&part.kind, kept) {
@@ -129,23 +95,28 @@ pub fn reduce<'s>(
     let (error_output, errors) = builder.new_output();
 
     let finishing = Finishing { plan: plan.clone(), outputs: outputs.clone(), codec, key };
-    let mut operator = Reduction { readers, finishing, always, as_of, begun: false, expiries, failing: HashSet::new() };
+    let mut operator = Reduction { readers, finishing, always, as_of, begun: false, sweep: None, expiries, failing: HashSet::new() };
     builder.build(move |capabilities| {
         let (mut output, mut error_output) = (Port::from(output), Port::from(error_output));
         let mut initial = Some(capabilities);
         let mut held = Held::new(2);
         move |frontiers| {
             let frontier = least(frontiers);
-            operator.readers.iter_mut().for_each(|reader| reader.receive(&mut held));
+            for (reader, frontier) in operator.readers.iter_mut().zip(frontiers) {
+                reader.receive(&mut held, frontier.frontier());
+            }
             if let Some(capabilities) = initial.take() {
                 held.hold_all(capabilities);
             }
             let (mut rows, mut errors) = (UpdatesBuilder::default(), UpdatesBuilder::default());
-            operator.work(frontier, &mut rows, &mut errors);
+            let through = operator.work(frontier, &mut rows, &mut errors);
             held.send(0, rows, &mut output);
             held.send(1, errors, &mut error_output);
-            let pending = !operator.begun || operator.readers.iter().any(|reader| reader.is_pending());
-            held.downgrade(if pending { frontier } else { None });
+            let Some(through) = through else { return activator.activate() };
+            held.downgrade(if operator.is_pending() { through } else { None });
+            if through != frontier {
+                activator.activate();
+            }
         }
     });
     Ok((rows, errors))
@@ -178,9 +149,18 @@ struct Reduction {
     always: Vec<Vec<u8>>,
     as_of: Time,
     begun: bool,
+    sweep: Option<Progress>,
     expiries: Expiries,
     /// The keys whose row could not be given.
     failing: HashSet<Vec<u8>>,
+}
+
+/// How far what has come is worked off.
+struct Progress {
+    through: Option<Time>,
+    /// Whether the groups that are always there come into being, and how many have.
+    beginning: bool,
+    begun: usize,
 }
 
 /// Keys with their states: of each key the state before the first moment at which it changes, then one after each.
@@ -206,53 +186,82 @@ impl Runs {
 }
 
 impl Reduction {
-    /// States that are finished at a time, so that a storm of changes does not need memory for all of them at once.
-    const ROUND: usize = 1 << 14;
+    /// Whether something is left for later.
+    fn is_pending(&self) -> bool {
+        !self.begun || self.readers.iter().any(|reader| reader.is_pending())
+    }
 
-    fn work(&mut self, frontier: Option<Time>, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-        let mut changed = Changed::default();
-        self.readers.iter().for_each(|reader| reader.changed(frontier, &mut changed));
-        if self.expiries == Expiries::Silent {
-            let (as_of, failing) = (self.as_of, &self.failing);
-            changed.retain(|key, time| !is_expiry(time, as_of) || failing.contains(key));
-        }
-        let beginning = !self.begun && frontier.is_none_or(|frontier| frontier > self.as_of);
-        if beginning {
-            // Groups that are always there come into being together with what the dataflow finds.
-            self.always.iter().for_each(|key| changed.push(key, self.as_of));
-        }
-        if !changed.times.is_empty() {
-            self.readers.iter_mut().for_each(|reader| reader.open());
-            let mut runs = Runs::default();
-            let order = changed.sorted();
-            for group in order.chunk_by(|a, b| changed.keys.get(*a) == changed.keys.get(*b)) {
-                self.load(changed.keys.get(group[0]), group.iter().map(|index| changed.times[*index]), &mut runs);
-                if runs.shown.len() >= Self::ROUND {
-                    self.emit(&runs, rows, errors);
-                    runs = Runs::default();
-                }
+    /// Works off up to a turn's groups of what has come and happens before `frontier`. Gives the time before which all
+    /// has been worked off then; None where the rest waits for another turn.
+    fn work(&mut self, frontier: Option<Time>, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) -> Option<Option<Time>> {
+        if self.sweep.is_none() {
+            // What is there from the beginning is worked off as a whole; groups that are always there come into being
+            // together with it.
+            let is_whole = frontier.is_none_or(|frontier| frontier > self.as_of);
+            let beginning = is_whole && !self.begun;
+            if is_whole && self.is_pending() {
+                self.readers.iter_mut().for_each(|reader| reader.open(frontier));
+                self.sweep = Some(Progress { through: frontier, beginning, begun: 0 });
             }
-            self.emit(&runs, rows, errors);
         }
-        self.begun |= beginning;
-        self.readers.iter_mut().for_each(|reader| reader.close(frontier));
+        let Some(mut sweep) = self.sweep.take() else {
+            self.readers.iter_mut().for_each(|reader| reader.close(frontier));
+            return Some(frontier);
+        };
+        let (mut runs, mut key, mut moments) = (Runs::default(), Vec::new(), Vec::new());
+        let mut groups = 0;
+        let done = loop {
+            if !self.next(&mut sweep, &mut key, &mut moments) {
+                break true;
+            }
+            if !self.failing.contains(&key) {
+                self.expiries.skip(&mut moments, self.as_of);
+            }
+            if !moments.is_empty() {
+                self.load(&key, &moments, &mut runs);
+            }
+            groups += 1;
+            if groups.max(runs.shown.len()) >= TURN {
+                break false;
+            }
+        };
+        if !runs.shown.is_empty() {
+            let (expiries, as_of) = (self.expiries, self.as_of);
+            let is_silent = |time| expiries.hides(time, as_of);
+            self.finishing.emit(&mut self.readers, &runs, is_silent, &mut self.failing, rows, errors);
+        }
+        if !done {
+            self.sweep = Some(sweep);
+            return None;
+        }
+        self.begun |= sweep.beginning;
+        self.readers.iter_mut().for_each(|reader| reader.close(sweep.through));
+        Some(sweep.through)
     }
 
-    fn emit(&mut self, runs: &Runs, rows: &mut UpdatesBuilder, errors: &mut UpdatesBuilder) {
-        let as_of = self.as_of;
-        let expiries = self.expiries;
-        let is_silent = |time| expiries == Expiries::Silent && is_expiry(time, as_of);
-        self.finishing.emit(&mut self.readers, runs, is_silent, &mut self.failing, rows, errors);
+    /// The next key that changes in any part, and the moments at which it does.
+    fn next(&mut self, sweep: &mut Progress, key: &mut Vec<u8>, moments: &mut Vec<Time>) -> bool {
+        let always = self.always.get(sweep.begun).filter(|_| sweep.beginning).map(Vec::as_slice);
+        let Some(least) = self.readers.iter().filter_map(|reader| reader.key()).chain(always).min() else { return false };
+        key.clear();
+        key.extend_from_slice(least);
+        moments.clear();
+        if always == Some(key) {
+            moments.push(self.as_of);
+            sweep.begun += 1;
+        }
+        self.readers.iter_mut().for_each(|reader| reader.take(key, moments));
+        if moments.len() > 1 {
+            moments.sort_unstable();
+            moments.dedup();
+        }
+        true
     }
 
-    /// Loads the states of a key, which changes at `times`.
-    fn load(&mut self, key: &[u8], times: impl Iterator<Item = Time>, runs: &mut Runs) {
+    /// Loads the states of a key, which changes at these moments.
+    fn load(&mut self, key: &[u8], moments: &[Time], runs: &mut Runs) {
         let (start, first_state) = (runs.moments.len(), runs.shown.len());
-        for time in times {
-            if runs.moments.len() == start || runs.moments.last() != Some(&time) {
-                runs.moments.push(time);
-            }
-        }
+        runs.moments.extend_from_slice(moments);
         runs.keys.push(key);
         runs.starts.push(start);
         let mut others = Vec::new();

@@ -7,7 +7,7 @@ use timely::progress::Antichain;
 
 use super::render::{ErrorSource, Kept};
 use super::retain::{Account, Keeper};
-use crate::plan::{Fingerprint, Memory, RelationId, Scope};
+use crate::plan::{Figures, Fingerprint, Memory, RelationId, Scope};
 use crate::row::Time;
 use crate::row::spine::{MemoryUse, RowTrace, SumTrace};
 
@@ -129,6 +129,23 @@ impl Registry {
     pub fn compact(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.trace.compact());
         self.errors.values_mut().for_each(compact);
+    }
+
+    /// Changes by what figures arrangements forget, and by what everything is known that depends on them.
+    pub fn alter(&mut self, renamed: &HashMap<Fingerprint, Fingerprint>, figures: &Figures) {
+        let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
+        let new_source = |(id, dataflow): ErrorSource| (new_id(id), dataflow);
+        self.errors = std::mem::take(&mut self.errors).into_iter().map(|(source, trace)| (new_source(source), trace)).collect();
+        let entries = std::mem::take(&mut self.entries).into_iter().map(|(id, mut entry)| {
+            entry.errors = entry.errors.into_iter().map(new_source).collect();
+            let id = new_id(id);
+            if let (Some((retention, memory)), Some(keeper)) = (figures.get(&id), &entry.keeper) {
+                keeper.borrow_mut().retune(*retention);
+                entry.label.memory = memory.clone();
+            }
+            (id, entry)
+        });
+        self.entries = entries.collect();
     }
 
     /// Forgets what a dataflow keeps.

@@ -612,14 +612,17 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 None if operator.starts_with("Join") || operator == "Get" => Scope::Row,
                 None => Scope::Group,
             },
-            memory: arrangement.memory.clone(),
+            memory: match arrangement.retention {
+                None if arrangement.memory.ttl.is_some() => Memory::default(),
+                _ => arrangement.memory.clone(),
+            },
         }
     }
 
     /// The label of what is derived from a join's side and forgets as that does.
     fn derived_label(&self, operator: &str, side: &Arrangement, key: &[Column]) -> Label {
         let label = self.label(operator, side, key);
-        Label { input: None, memory: Memory { ttl: None, ttl_max: None, ..label.memory }, ..label }
+        Label { input: None, memory: Memory::default(), ..label }
     }
 
     /// Notes an arrangement that has been made.

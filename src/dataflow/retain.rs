@@ -29,9 +29,8 @@ use std::rc::Rc;
 
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
-use differential_dataflow::trace::cursor::{CursorList, cursor_list};
-use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
-use differential_dataflow::trace::{Cursor, Description, Navigable, Span, Trace, TraceReader};
+use differential_dataflow::trace::cursor::cursor_list;
+use differential_dataflow::trace::{Cursor, Description, Span, Trace, TraceReader};
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
@@ -41,6 +40,7 @@ use timely::progress::{Antichain, Stamp};
 use super::arrange::peers;
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
+use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
 use crate::row::spine::{Entry, Pending, RowBatch, Sealable, Sealed, SumBatch};
 use crate::row::{ByKey, Bytes, Diff, SumUpdates, Sums, Time, Updates};
 use scopes::{ScopeId, Scopes};
@@ -110,7 +110,7 @@ fn first_instant_from(time: Time) -> u64 {
 }
 
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
-pub trait Remembered: Sealable<Batch: SpineBatch<Time = Time> + Navigable<Cursor: Cursor<Time = Time>> + Clone> {
+pub trait Remembered: Sealable<Batch: Reclaim> {
     /// What an update changes.
     type Change: Clone;
     /// The bytes of an update's key.
@@ -132,14 +132,7 @@ pub trait Remembered: Sealable<Batch: SpineBatch<Time = Time> + Navigable<Cursor
     /// Adds an update of a row, which begins with its key.
     fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Self::Change);
     /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
-    fn look_up(
-        cursor: &mut CursorList<<Self::Batch as Navigable>::Cursor>,
-        storage: &Vec<Self::Batch>,
-        row: &[u8],
-        key_len: usize,
-        whole_key: bool,
-        each: impl FnMut(&[u8], Self::Change),
-    );
+    fn look_up(contents: &mut Contents<Self::Batch>, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
 }
 
 impl Remembered for Updates {
@@ -181,14 +174,7 @@ impl Remembered for Updates {
         self.push(&row[..key_len], &row[key_len..], time, *change);
     }
 
-    fn look_up(
-        cursor: &mut CursorList<<RowBatch as Navigable>::Cursor>,
-        storage: &Vec<RowBatch>,
-        row: &[u8],
-        key_len: usize,
-        whole_key: bool,
-        mut each: impl FnMut(&[u8], Diff),
-    ) {
+    fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, whole_key: bool, mut each: impl FnMut(&[u8], Diff)) {
         let (key, value) = row.split_at(key_len);
         cursor.seek_key(storage, Bytes(key));
         if cursor.get_key(storage) != Some(Bytes(key)) {
@@ -255,14 +241,7 @@ impl Remembered for SumUpdates {
         self.push(row, time, change.clone());
     }
 
-    fn look_up(
-        cursor: &mut CursorList<<SumBatch as Navigable>::Cursor>,
-        storage: &Vec<SumBatch>,
-        row: &[u8],
-        _: usize,
-        _: bool,
-        mut each: impl FnMut(&[u8], Sums),
-    ) {
+    fn look_up((cursor, storage): &mut Contents<SumBatch>, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
         cursor.seek_key(storage, Bytes(row));
         if cursor.get_key(storage) == Some(Bytes(row)) {
             let mut total = Sums::default();
@@ -274,8 +253,11 @@ impl Remembered for SumUpdates {
     }
 }
 
+/// Where an arrangement's batches go.
+type Batches<'a, C> = OutputBuilderSession<'a, Time, NoopBuilder<Vec<Span<Time, <C as Sealable>::Batch>>>>;
+
 /// A retained arrangement, and what tells how it is.
-pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Spine<<C as Sealable>::Batch>>>, Keeper);
+pub type Retained<'s, C> = (Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>, Keeper);
 
 /// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
 pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, name: &str) -> Retained<'s, C>
@@ -303,14 +285,14 @@ where
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let spine = Spine::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
+        let spine = Reclaiming::<C::Batch>::new(info.clone(), None, Some(scope.activator_for(Rc::clone(&info.address))));
         let (mut reader, mut writer) = TraceAgent::new(spine, info, None);
         *trace_out = Some(reader.clone());
         let mut capability = Some(capability);
         let mut pending = Pending::<C>::default();
         let mut lower = Antichain::from_elem(0);
         let mut round: Option<Round<C>> = None;
-        move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Vec<Span<Time, C::Batch>>>>| {
+        move |(input, frontier), output: &mut Batches<'_, C>| {
             input.for_each(|_, updates| pending.push(std::mem::take(updates)));
             if round.is_none() && lower.borrow() != frontier.frontier() {
                 let upper = frontier.frontier().to_owned();
@@ -395,7 +377,7 @@ struct Round<C: Remembered> {
     upper: Antichain<Time>,
     sealed: Sealed<C>,
     due: Vec<ScopeId>,
-    contents: Contents<C>,
+    contents: Contents<C::Batch>,
     /// How far it has come.
     next_entry: usize,
     next_due: usize,
@@ -409,8 +391,6 @@ struct Round<C: Remembered> {
     life: Vec<(usize, C::Change)>,
 }
 
-type Contents<C> = (CursorList<<<C as Sealable>::Batch as Navigable>::Cursor>, Vec<<C as Sealable>::Batch>);
-
 /// The updates of one row at one time, added up.
 struct Event<D> {
     time: Time,
@@ -423,7 +403,7 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked at before others have their turn.
     const FUEL: usize = 1 << 16;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, due: Vec<ScopeId>, contents: Contents<C>) -> Self {
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, due: Vec<ScopeId>, contents: Contents<C::Batch>) -> Self {
         Round {
             upper,
             sealed,
@@ -572,8 +552,7 @@ impl<C: Remembered> Round<C> {
         let row = updates.order(index);
         let mut there = self.lived(sealed, row);
         if base {
-            let (cursor, storage) = &mut self.contents;
-            C::look_up(cursor, storage, row, key_len, false, |_, change| there += C::rows(&change));
+            C::look_up(&mut self.contents, row, key_len, false, |_, change| there += C::rows(&change));
         }
         let taken = rows.max(-there);
         forgetting.late_retractions += (taken - rows).unsigned_abs();
@@ -608,8 +587,7 @@ impl<C: Remembered> Round<C> {
         let mut anything = !self.life.is_empty();
         let made = &mut self.made;
         if base {
-            let (cursor, storage) = &mut self.contents;
-            C::look_up(cursor, storage, bytes, key_len, whole_key, |row, change| {
+            C::look_up(&mut self.contents, bytes, key_len, whole_key, |row, change| {
                 made.give(row, key_len, time, &C::negated(&change));
                 anything = true;
             });

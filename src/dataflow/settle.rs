@@ -44,6 +44,22 @@ pub enum Expiries {
     Silent,
 }
 
+impl Expiries {
+    /// Whether the operator does not say what changes at a time.
+    pub fn hides(self, time: Time, as_of: Time) -> bool {
+        self == Expiries::Silent && is_expiry(time, as_of)
+    }
+
+    /// Leaves out of a group's moments what need not be looked at: the expiries before and after anything else. One between
+    /// has to be, since what is said after it is said of what it has left.
+    pub fn skip(self, moments: &mut Vec<Time>, as_of: Time) {
+        let seen = moments.iter().rposition(|moment| !self.hides(*moment, as_of)).map_or(0, |last| last + 1);
+        moments.truncate(seen);
+        let skipped = moments.iter().take_while(|moment| self.hides(**moment, as_of)).count();
+        moments.drain(..skipped);
+    }
+}
+
 /// The changes that are not expiries.
 pub fn without_expiries<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
     map_containers(stream, move |updates| {

@@ -79,7 +79,8 @@ pub(super) struct Auditor {
 
 /// A comparison that is going on.
 struct Comparing {
-    plan: Plan,
+    /// What was forgotten when it began.
+    ttls: String,
     exact: Plan,
     comparison: Arc<Mutex<Comparison>>,
 }
@@ -185,7 +186,11 @@ impl Session {
             Member::View(name) => name.clone(),
             Member::Job(_) | Member::Subscription(_) => member.to_string().replace('\'', ""),
         };
-        let Some(Comparing { plan, exact, comparison }) = comparing else { return Ok(Audited { name, ttls: None, compared: None }) };
+        let Some(Comparing { ttls: began, exact, comparison }) = comparing else {
+            return Ok(Audited { name, ttls: None, compared: None });
+        };
+        let (_, plan) =
+            self.catalog.plans().find(|(other, _)| other == member).ok_or_else(|| Error::invalid(format!("{member} is gone")))?;
         let footprints = self.driver.timeline().between(|runtime| runtime.footprints(&[plan.clone(), exact.clone()]))?;
         let [state, exact_state] = footprints[..] else { return Err(Error::invalid("two plans have two footprints")) };
         let comparison = lock(comparison);
@@ -212,7 +217,14 @@ impl Session {
             state,
             exact_state,
         };
-        Ok(Audited { name, ttls: Some(ttls(plan)), compared: Some(compared) })
+        // ALTER VIEW may have changed them.
+        let now = ttls(plan);
+        let ttls = match now.as_str() {
+            same if same == began => now,
+            "" => format!("{began}; then none"),
+            other => format!("{began}; then {other}"),
+        };
+        Ok(Audited { name, ttls: Some(ttls), compared: Some(compared) })
     }
 }
 
@@ -257,19 +269,19 @@ impl Auditor {
         if !plan.forgets() {
             return None;
         }
-        let exact = plan.without_retention();
+        let (exact, ttls) = (plan.without_retention(), ttls(&plan));
         let comparison = Arc::new(Mutex::new(Comparison::default()));
         let ear = |side| Box::new(Ear { side, comparison: comparison.clone() });
         let exact_name = format!("{name} (without ttl)");
         let mut exports = vec![
-            Export::Deliver { name: name.clone(), plan: plan.clone(), to: ear(BOUNDED) },
+            Export::Deliver { name: name.clone(), plan, to: ear(BOUNDED) },
             Export::Deliver { name: exact_name.clone(), plan: exact.clone(), to: ear(EXACT) },
         ];
         // What is kept of the one is kept of the other.
         if is_kept {
             exports.push(Export::Maintain { name: exact_name, plan: exact.clone() });
         }
-        self.compared.insert(member.clone(), Comparing { plan, exact, comparison });
+        self.compared.insert(member.clone(), Comparing { ttls, exact, comparison });
         Some(exports)
     }
 }

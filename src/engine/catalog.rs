@@ -171,6 +171,39 @@ impl Catalog {
         self.jobs.get(name).ok_or_else(|| Error::unknown("job", name, self.jobs.keys()))
     }
 
+    /// The views and jobs that read a view, themselves or through others, and the view itself.
+    pub fn dependents(&self, view: &str) -> BTreeSet<Member> {
+        let mut found = BTreeSet::from([Member::View(view.to_string())]);
+        let mut open = vec![view.to_string()];
+        while let Some(name) = open.pop() {
+            for reader in self.views.values().filter(|reader| reader.reads.contains(&name)) {
+                if found.insert(Member::View(reader.name.clone())) {
+                    open.push(reader.name.clone());
+                }
+            }
+            found.extend(self.jobs.values().filter(|job| job.reads.contains(&name)).map(|job| Member::Job(job.name.clone())));
+        }
+        found
+    }
+
+    /// All views and jobs with their plans.
+    pub fn plans(&self) -> impl Iterator<Item = (Member, &Plan)> {
+        let views = self.views.values().map(|view| (Member::View(view.name.clone()), &view.plan));
+        views.chain(self.jobs.values().map(|job| (Member::Job(job.name.clone()), &job.plan)))
+    }
+
+    /// Gives a view or a job another plan.
+    pub fn replan(&mut self, member: &Member, plan: Plan) {
+        let place = match member {
+            Member::View(name) => self.views.get_mut(name).map(|view| &mut view.plan),
+            Member::Job(name) => self.jobs.get_mut(name).map(|job| &mut job.plan),
+            Member::Subscription(_) => None,
+        };
+        if let Some(place) = place {
+            *place = plan;
+        }
+    }
+
     pub fn view_mut(&mut self, name: &str) -> Option<&mut View> {
         self.views.get_mut(name)
     }

@@ -1,5 +1,6 @@
 //! CREATE, ALTER and DROP of tables and views.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Outcome;
@@ -10,6 +11,7 @@ use super::session::Session;
 use super::table::{Storage, Table};
 use crate::connector::{self, TableSpec};
 use crate::error::{Error, Result};
+use crate::plan::{Figures, Plan};
 use crate::sql::planner::Purpose;
 use crate::sql::retention::altered;
 use crate::sql::statement::{CreateTable, CreateView, SqlOption, Statement};
@@ -125,11 +127,52 @@ impl Session {
         self.check_no_transaction("ALTER VIEW")?;
         let view = self.catalog.view(name)?;
         let options = altered(&view.options, options);
-        self.retentions(&options, &view.query)?;
+        let (planned, _) = self.plan_remembering(&view.query, Purpose::Maintain, &options)?;
+        let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (old, new) = (view.plan.clone(), plans::select(&planned.plan, &planned.show, &names));
+        let dependents = self.catalog.dependents(name);
+        match old.other_figures(&new) {
+            Some(figures) => self.alter_figures(name, &dependents, figures)?,
+            None if self.is_running(&dependents) => {
+                return Err(Error::invalid(format!(
+                    "view '{name}' is running, and ALTER VIEW changes no more of it than the figures of what it forgets already (state_ttl, \
+                     state_ttl_max, ttl_refresh): what it remembers for ever, and on_expiry, are changed by DROP VIEW and CREATE VIEW"
+                )));
+            }
+            None if dependents.len() > 1 => {
+                return Err(Error::invalid(format!(
+                    "view '{name}' is read by others, and what it remembers for ever, and on_expiry, are part of their plans: drop them first"
+                )));
+            }
+            None => self.catalog.replan(&Member::View(name.to_string()), new),
+        }
         if let Some(view) = self.catalog.view_mut(name) {
             view.options = options;
         }
         Ok(Outcome::Done(format!("ALTER VIEW {name}")))
+    }
+
+    fn is_running(&self, members: &BTreeSet<Member>) -> bool {
+        members.iter().any(|member| self.catalog.dataflow(member).is_some())
+    }
+
+    /// Has a view and all that read it forget by other figures from now on.
+    fn alter_figures(&mut self, name: &str, dependents: &BTreeSet<Member>, figures: Figures) -> Result<()> {
+        let altered = |(member, plan): (Member, &Plan)| {
+            let new = plan.with_figures(&figures);
+            (new.fingerprint() != plan.fingerprint()).then_some((member, plan.clone(), new))
+        };
+        let altered: Vec<(Member, Plan, Plan)> = self.catalog.plans().filter_map(altered).collect();
+        if let Some((other, ..)) = altered.iter().find(|(member, ..)| !dependents.contains(member)) {
+            return Err(Error::invalid(format!(
+                "view '{name}' shares what it remembers with {other}, which says the same of the same rows and is not to change with it: \
+                 DROP VIEW and CREATE VIEW it with the new figures"
+            )));
+        }
+        let running: Vec<(Plan, Plan)> = altered.iter().map(|(_, old, new)| (old.clone(), new.clone())).collect();
+        self.driver.timeline().between(|runtime| runtime.alter(&running, figures))?;
+        altered.into_iter().for_each(|(member, _, new)| self.catalog.replan(&member, new));
+        Ok(())
     }
 
     /// DROP TABLE, refused while anything reads or writes it.

@@ -122,10 +122,9 @@ impl Session {
             self.flow()?;
             let changes: Vec<_> = transaction.into_changes().collect();
             let count = changes.iter().map(|(_, rows)| row_count(rows)).sum();
-            self.driver
-                .timeline()
-                .step(count, |runtime, _| changes.into_iter().try_for_each(|(table, rows)| runtime.insert(table, rows)))?;
-            self.driver.timeline().relieve()?;
+            let timeline = self.driver.timeline();
+            timeline.relieve()?;
+            timeline.step(count, |runtime, _| changes.into_iter().try_for_each(|(table, rows)| runtime.insert(table, rows)))?;
         }
         Ok(Outcome::Done("COMMIT".into()))
     }
@@ -153,8 +152,9 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             return transaction.add(table, changes(timeline.present())?);
         }
-        timeline.step(count, |runtime, now| runtime.insert(table.id, latest(changes(now)?, &table.primary_key)?))?;
-        timeline.relieve()
+        // Before this step, not after it: who only reads next does not have to wait.
+        timeline.relieve()?;
+        timeline.step(count, |runtime, now| runtime.insert(table.id, latest(changes(now)?, &table.primary_key)?))
     }
 
     /// Columns of a table's rows that match a predicate, and how often each row is there.

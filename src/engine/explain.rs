@@ -72,7 +72,10 @@ impl Session {
             Statement::CreateTable(create) => self.create_table(create, &parsed.text).map(|_| vec![])?,
             Statement::Set { name, value } => self.set(name, value).map(|_| vec![])?,
             Statement::Reset(name) => self.reset(name.as_deref()).map(|_| vec![])?,
-            Statement::AlterView { name, options } => self.alter_view(name, options).map(|_| vec![])?,
+            Statement::AlterView { name, options } => {
+                self.alter_view(name, options)?;
+                vec![maintained(MadeBy::View(name.clone()), self.catalog.view(name)?.plan.clone())]
+            }
             Statement::CreateView(create) => {
                 self.create_view(create, &parsed.text)?;
                 vec![maintained(MadeBy::View(create.name.clone()), self.catalog.view(&create.name)?.plan.clone())]

@@ -1,8 +1,9 @@
 //! SELECT: one answer, as of now.
 //!
 //! What the query reads is complete first: bounded sources that are being read have been read to their ends. The
-//! runtime answers from what other dataflows maintain wherever a part of the plan is that; if it would have to read a
-//! source for the rest, the plan is maintained for as long as it takes to read it.
+//! runtime answers from what other dataflows maintain wherever a part of the plan is that, once those have worked
+//! everything off, whatever the rest have to do; if it would have to read a source for what is missing, the plan is
+//! maintained for as long as it takes to read it.
 
 use std::sync::Arc;
 
@@ -42,9 +43,6 @@ impl Session {
             self.plan(query, self.once())?;
             self.driver.wait(Which::Bounded)?;
         }
-        if self.catalog.jobs().next().is_some() {
-            self.driver.timeline().settle()?;
-        }
         Ok(self.plan(query, self.once())?.0)
     }
 
@@ -76,7 +74,7 @@ impl Session {
     }
 
     fn peek(&self, plan: &Plan) -> Result<(RecordBatch, Vec<i64>)> {
-        self.driver.timeline().between(|runtime| runtime.peek(plan))
+        self.driver.timeline().between(|runtime| runtime.peek(plan))?.answer()
     }
 
     /// Maintains a plan while its sources are read to their ends, for one answer.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 
 use super::publish::{ErrorBoard, summary};
-use super::worker::{Agent, Blueprint, Built, Command, ExportKind, Outlet};
+use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
 use crate::dataflow::columnar::ColumnBatch;
@@ -20,7 +20,7 @@ use crate::dataflow::registry::{Label, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
-use crate::plan::{Fingerprint, Memory, Node, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
 
 /// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
@@ -145,6 +145,14 @@ pub struct Footprint {
     pub expired: u64,
 }
 
+/// A question that the workers have been asked.
+pub struct Peek {
+    plan: Plan,
+    answers: Receiver<Result<Peeked>>,
+    workers: usize,
+    progress: Arc<Progress>,
+}
+
 /// A row of the system table `weir_arrangements`.
 #[derive(Debug, Clone)]
 pub struct ArrangementInfo {
@@ -251,11 +259,14 @@ impl Log {
         progress.wait(&sent, self.now)
     }
 
+    /// Makes what came at the present time complete.
+    fn seal(&mut self) -> Result<()> {
+        if self.dirty { self.advance(self.now + 1) } else { Ok(()) }
+    }
+
     /// Makes what came at the present time complete, and waits for it.
     fn complete(&mut self, progress: &Progress) -> Result<()> {
-        if self.dirty {
-            self.advance(self.now + 1)?;
-        }
+        self.seal()?;
         self.settle(progress)
     }
 
@@ -280,9 +291,8 @@ impl Log {
         self.send(worker, command)
     }
 
-    /// The sizes of all arrangements, of all workers together.
+    /// The sizes of all arrangements as they are, of all workers together.
     fn sizes(&mut self, progress: &Progress) -> Result<HashMap<Fingerprint, Size>> {
-        self.complete(progress)?;
         let (reply, answers) = channel();
         self.send_all(|_| Command::Sizes { reply: reply.clone() })?;
         let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
@@ -452,6 +462,38 @@ impl Runtime {
         self.board.post(id.0, export, vec![]);
     }
 
+    /// Changes by what figures the arrangements forget of plans that are running: `plans` has each as it is and as it is to
+    /// be, of the same shape. What is due by the new figures already goes at the next instant that comes. Waits.
+    pub fn alter(&self, plans: &[(Plan, Plan)], figures: Figures) -> Result<()> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let mut renamed = HashMap::new();
+        plans.iter().for_each(|(old, new)| old.renamed(new, &mut renamed));
+        // What is derived from a plan or an arrangement goes by its name.
+        let derived = ["key counts", "keys", "kept", "accumulated", "below zero"];
+        let of_derived = renamed.iter().flat_map(|(old, new)| derived.map(|what| (old.derived(what), new.derived(what))));
+        let of_derived: Vec<_> = of_derived.collect();
+        renamed.extend(of_derived);
+        for (old, new) in plans {
+            whole_rows_renamed(old, new, &mut renamed);
+        }
+        let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
+        let figures: Figures = figures.into_iter().map(|(id, figures)| (new_id(id), figures)).collect();
+        for dataflow in log.dataflows.values_mut() {
+            for (_, reached) in &mut dataflow.exports {
+                *reached = reached.iter().copied().map(new_id).collect();
+            }
+            for (id, label) in &mut dataflow.arrangements {
+                *id = new_id(*id);
+                if let Some((_, memory)) = figures.get(id) {
+                    label.memory = memory.clone();
+                }
+            }
+        }
+        let alteration = Arc::new(Alteration { renamed, figures });
+        log.send_all(|_| Command::Alter(Arc::clone(&alteration)))
+    }
+
     /// Ends a dataflow: its sinks are flushed and closed, and what nothing else reads is freed. Returns the dataflows
     /// that are gone with it: this one unless others import from it, and those that were kept only for it. Their
     /// sources need not be read any longer.
@@ -499,6 +541,13 @@ impl Runtime {
         self.log().advance(to)
     }
 
+    /// Whether all that is complete has been worked off.
+    #[cfg(test)]
+    pub fn is_settled(&self) -> bool {
+        let now = self.now();
+        self.progress.lock().workers.iter().all(|(_, through)| *through >= now)
+    }
+
     /// Waits until all that is complete has been worked off and is out of the sinks.
     pub fn settle(&self) -> Result<()> {
         let (sent, now) = {
@@ -508,31 +557,18 @@ impl Runtime {
         self.progress.wait(&sent, now)
     }
 
-    /// The rows of a plan just before the present time, with their multiplicities (positive); errors among them are
-    /// an [`Error::Data`]. Advances time by a step first if rows came at the present one. Waits.
-    pub fn peek(&self, plan: &Plan) -> Result<(RecordBatch, Vec<i64>)> {
+    /// Asks for the rows of a plan just before the present time. Advances time by a step first if rows came at the
+    /// present one. Whoever waits for the answer waits only for the dataflows that the plan reads.
+    pub fn peek(&self, plan: &Plan) -> Result<Peek> {
         let mut log = self.log();
-        log.complete(&self.progress)?;
+        log.seal()?;
         let until = log.now;
         let (reply, answers) = channel();
         log.send_all(|_| Command::Peek { plan: plan.clone(), until, reply: reply.clone() })?;
-        let peeked = self.progress.gather(&answers, log.workers.len())?.into_iter().collect::<Result<Vec<_>>>()?;
-        drop(log);
-        let errors = consolidated(peeked.iter().flat_map(|peeked| &peeked.errors));
-        if !errors.is_empty() {
-            let messages: Vec<String> = errors.iter().map(|(message, _)| String::from_utf8_lossy(message).into_owned()).collect();
-            return Err(Error::Data(summary(&messages)));
-        }
-        let rows = consolidated(peeked.iter().flat_map(|peeked| &peeked.rows));
-        if let Some((row, count)) = rows.iter().find(|(_, count)| *count < 0) {
-            let row = Codec::new(plan.row(), 0)?.decode([*row].into_iter())?;
-            return Err(Error::Data(format!("the row ({}) is there {count} times", crate::text::line(&row, 0).join(", "))));
-        }
-        let batch = Codec::new(plan.row(), 0)?.decode(rows.iter().map(|(row, _)| *row))?;
-        Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
+        Ok(Peek { plan: plan.clone(), answers, workers: log.workers.len(), progress: Arc::clone(&self.progress) })
     }
 
-    /// All arrangements, live. Waits.
+    /// All arrangements as they are, whatever is on its way to them.
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
         let sizes = log.sizes(&self.progress)?;
@@ -551,7 +587,7 @@ impl Runtime {
         Ok(infos)
     }
 
-    /// What each plan keeps, live; what they share counts for each. Waits.
+    /// What each plan keeps, as it is; what they share counts for each.
     pub fn footprints(&self, plans: &[Plan]) -> Result<Vec<Footprint>> {
         let mut log = self.log();
         let sizes = log.sizes(&self.progress)?;
@@ -596,6 +632,26 @@ impl Runtime {
             Some(why) => Err(Error::Stopped(why)),
             None => told,
         }
+    }
+}
+
+impl Peek {
+    /// The rows with their multiplicities (positive); errors among them are an [`Error::Data`]. Waits.
+    pub fn answer(self) -> Result<(RecordBatch, Vec<i64>)> {
+        let peeked = self.progress.gather(&self.answers, self.workers)?.into_iter().collect::<Result<Vec<_>>>()?;
+        let errors = consolidated(peeked.iter().flat_map(|peeked| &peeked.errors));
+        if !errors.is_empty() {
+            let messages: Vec<String> = errors.iter().map(|(message, _)| String::from_utf8_lossy(message).into_owned()).collect();
+            return Err(Error::Data(summary(&messages)));
+        }
+        let codec = Codec::new(self.plan.row(), 0)?;
+        let rows = consolidated(peeked.iter().flat_map(|peeked| &peeked.rows));
+        if let Some((row, count)) = rows.iter().find(|(_, count)| *count < 0) {
+            let row = codec.decode([*row].into_iter())?;
+            return Err(Error::Data(format!("the row ({}) is there {count} times", crate::text::line(&row, 0).join(", "))));
+        }
+        let batch = codec.decode(rows.iter().map(|(row, _)| *row))?;
+        Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
     }
 }
 
@@ -661,6 +717,13 @@ impl ArrangementInfo {
             late_retractions: account.late_retractions as i64,
             next_deadline: account.next_deadline.map(|instant| instant as i64),
         }
+    }
+}
+
+/// What identifies the arrangements of plans by all of their columns, and did.
+fn whole_rows_renamed(old: &Plan, new: &Plan, into: &mut HashMap<Fingerprint, Fingerprint>) {
+    if old.fingerprint() != new.fingerprint() && into.insert(whole_rows(old).fingerprint(), whole_rows(new).fingerprint()).is_none() {
+        old.inputs().into_iter().zip(new.inputs()).for_each(|(old, new)| whole_rows_renamed(old, new, into));
     }
 }
 

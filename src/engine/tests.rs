@@ -1,6 +1,6 @@
 //! What a session promises, from SQL in to rows out.
 
-use arrow::array::Int32Array;
+use arrow::array::{Int32Array, Int64Array};
 
 use super::*;
 
@@ -268,4 +268,81 @@ fn a_file_that_something_reads_is_not_truncated_by_a_job() {
     engine.finish().unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "9\n");
     std::fs::remove_file(&path).unwrap();
+}
+
+/// A table `t` of rows `(k, v)`, each key once.
+fn table_of(engine: &Engine, rows: i64) {
+    run(engine, "CREATE TABLE t (k BIGINT, v BIGINT)");
+    fill(engine, rows);
+}
+
+fn fill(engine: &Engine, rows: i64) {
+    let column = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as _;
+    let batch = RecordBatch::try_from_iter([("k", column(|n| n)), ("v", column(|n| n % 1000))]).unwrap();
+    engine.insert("t", &batch, &vec![1; rows as usize]).unwrap();
+}
+
+#[test]
+fn rows_that_were_deleted_leave_no_memory_when_nothing_but_time_goes_on() {
+    for workers in [1, 2] {
+        let engine = Engine::builder().clock(Clock::Manual).workers(workers).build().unwrap();
+        run(&engine, "CREATE TABLE k (k BIGINT, w BIGINT, PRIMARY KEY (k) NOT ENFORCED)");
+        table_of(&engine, 20_000);
+        run(
+            &engine,
+            "CREATE MATERIALIZED VIEW sums AS SELECT v, COUNT(*) AS n, SUM(k) AS s, MIN(k) AS least FROM t GROUP BY v;
+             CREATE MATERIALIZED VIEW joined AS SELECT t.k, w FROM t LEFT JOIN k ON t.k = k.k;
+             CREATE MATERIALIZED VIEW firsts AS SELECT DISTINCT k FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY v ORDER BY k) AS r FROM t) WHERE r < 9;
+             INSERT INTO k SELECT k, v FROM t",
+        );
+        assert_eq!(rows(&engine, "SELECT COUNT(*), SUM(s), SUM(least) FROM sums"), ["1000 199990000 499500"]);
+        assert_eq!(rows(&engine, "SELECT COUNT(*), COUNT(w) FROM joined"), ["20000 20000"]);
+        run(&engine, "DELETE FROM t; DELETE FROM k");
+        let mut advances = 0;
+        let state = || rows(&engine, "SELECT SUM(rows), SUM(bytes) FROM weir_arrangements").remove(0);
+        while state() != "0 0" {
+            run(&engine, "ADVANCE BY '1 s'");
+            advances += 1;
+            assert!(advances < 20, "{:?}", rows(&engine, "SELECT view, operator, key, rows, bytes FROM weir_arrangements WHERE rows > 0"));
+        }
+        assert!(rows(&engine, "SELECT * FROM joined").is_empty());
+        // What was written anew goes on as ever.
+        fill(&engine, 3000);
+        assert_eq!(rows(&engine, "SELECT COUNT(*), SUM(n), SUM(least) FROM sums"), ["1000 3000 499500"]);
+        assert_eq!(rows(&engine, "SELECT COUNT(*), COUNT(w) FROM joined"), ["3000 0"]);
+    }
+}
+
+#[test]
+fn an_answer_is_as_of_the_question_whatever_comes_before_it_is_given() {
+    let engine = engine();
+    run(&engine, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1)");
+    let plan = lock(&engine.0.0.session).catalog.find_table("t").unwrap().get();
+    for n in 1..50 {
+        let peek = engine.0.0.driver.timeline().between(|runtime| runtime.peek(&plan)).unwrap();
+        run(&engine, "INSERT INTO t VALUES (1), (2)");
+        run(&engine, "DELETE FROM t WHERE n = 2");
+        let (rows, counts) = peek.answer().unwrap();
+        assert_eq!((rows.num_rows(), counts), (1, vec![n]));
+    }
+}
+
+#[test]
+fn a_select_does_not_wait_for_a_storm_in_another_view() {
+    let engine = engine();
+    table_of(&engine, 200_000);
+    run(
+        &engine,
+        "CREATE MATERIALIZED VIEW heavy AS SELECT k, COUNT(*) AS n, SUM(v) AS s, MIN(v) AS least, MAX(v) AS most FROM t GROUP BY k;
+         CREATE TABLE log (k BIGINT) WITH ('connector' = 'changelog');
+         INSERT INTO log SELECT k FROM heavy WHERE n > 1;
+         CREATE TABLE small (n INT);
+         CREATE MATERIALIZED VIEW tiny AS SELECT COUNT(*) AS n FROM small;
+         INSERT INTO small VALUES (1), (2)",
+    );
+    assert_eq!(rows(&engine, "SELECT COUNT(*) FROM heavy"), ["200000"]);
+    run(&engine, "DELETE FROM t");
+    assert_eq!(rows(&engine, "SELECT n FROM tiny"), ["2"]);
+    assert!(!engine.0.0.driver.runtime().is_settled(), "the storm was over before the answer came");
+    assert_eq!(rows(&engine, "SELECT COUNT(*) FROM heavy"), ["0"]);
 }

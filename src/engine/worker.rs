@@ -20,7 +20,7 @@ use crate::dataflow::registry::{Label, Registry, Size};
 use crate::dataflow::render::{Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
-use crate::plan::{Fingerprint, Node, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Node, Plan, RelationId};
 use crate::row::Updates;
 
 /// An entry of the command log.
@@ -56,10 +56,20 @@ pub enum Command {
         until: Time,
         reply: Sender<Result<Peeked>>,
     },
+    /// Arrangements forget by other figures from now on, and are known by other names.
+    Alter(Arc<Alteration>),
     Sizes {
         reply: Sender<Vec<(Fingerprint, Size)>>,
     },
     Shutdown,
+}
+
+/// What has other figures of retention from now on.
+pub struct Alteration {
+    /// What identifies plans and arrangements, by what did.
+    pub renamed: HashMap<Fingerprint, Fingerprint>,
+    /// The figures, by what identifies the arrangements now.
+    pub figures: Figures,
 }
 
 /// A dataflow to build.
@@ -202,6 +212,7 @@ impl<'w> Agent<'w> {
                     let _gone = reply.send(Err(error));
                 }
             },
+            Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
             Command::Sizes { reply } => {
                 let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size()));
                 let _gone = reply.send(sizes.collect());
@@ -290,8 +301,8 @@ impl<'w> Agent<'w> {
             let collection = renderer.collection(plan, 0)?;
             let error_stream = renderer.errors(&collection.errors)?;
             let (rows, errors) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
-            capture(collection.rows, Rc::clone(&rows)).probe_with(&renderer.probe);
-            capture(error_stream, Rc::clone(&errors)).probe_with(&renderer.probe);
+            capture(collection.rows, until, Rc::clone(&rows)).probe_with(&renderer.probe);
+            capture(error_stream, until, Rc::clone(&errors)).probe_with(&renderer.probe);
             let running = Running {
                 inputs: HashMap::new(),
                 imported: std::mem::take(&mut renderer.imported),
@@ -382,9 +393,10 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
         }
 }
 
-/// Keeps what comes by.
+/// Keeps what comes by and happens before `until`.
 fn capture<'s>(
     stream: timely::dataflow::Stream<'s, Time, Updates>,
+    until: Time,
     into: Rc<RefCell<Vec<Updates>>>,
 ) -> timely::dataflow::Stream<'s, Time, Updates> {
     use timely::container::NoopBuilder;
@@ -392,7 +404,19 @@ fn capture<'s>(
     use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
     stream.unary(Pipeline, "Capture", move |_, _| {
         move |input, _: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
-            input.for_each(|_, updates| into.borrow_mut().push(std::mem::take(updates)));
+            input.for_each(|_, updates| into.borrow_mut().push(earlier(std::mem::take(updates), until)));
         }
     })
+}
+
+/// The updates before a time.
+fn earlier(updates: Updates, until: Time) -> Updates {
+    if updates.times().iter().all(|time| *time < until) {
+        return updates;
+    }
+    let mut kept = Updates::default();
+    for index in (0..updates.len()).filter(|index| updates.time(*index) < until) {
+        kept.push(updates.key(index), updates.value(index), updates.time(index), updates.diff(index));
+    }
+    kept
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Arrangement, Fingerprint, Memory, Node, Part, Plan, lower};
+use super::rewrite::Rewrite;
+use super::{Arrangement, Fingerprint, Memory, Node, Plan, lower};
 
 impl Plan {
     /// The same query with all retention taken out, in whatever it reads, too: a plan with the same rows but for what has
@@ -22,6 +23,22 @@ impl Plan {
 struct Exact(HashMap<(Fingerprint, bool), Plan>);
 
 impl Exact {
+    fn rebuilt(&mut self, plan: &Plan) -> Plan {
+        match plan.node() {
+            Node::Get { .. } | Node::Constant { .. } => plan.clone(),
+            Node::Settle { input, .. } => self.plan(input),
+            Node::Remember { input } => self.plan(&input.input),
+            // What was between two operators may be between them no longer.
+            Node::Linear { input, steps } => {
+                let exact = self.plan(input);
+                if exact.fingerprint() == input.fingerprint() { plan.clone() } else { lower::linear(exact, steps, plan.row()) }
+            }
+            node => Plan::new(node.over(self), plan.row().clone()),
+        }
+    }
+}
+
+impl Rewrite for Exact {
     fn plan(&mut self, plan: &Plan) -> Plan {
         let known = (plan.fingerprint(), plan.is_boundary());
         if let Some(exact) = self.0.get(&known) {
@@ -34,33 +51,6 @@ impl Exact {
         };
         self.0.insert(known, exact.clone());
         exact
-    }
-
-    fn rebuilt(&mut self, plan: &Plan) -> Plan {
-        let node = match plan.node() {
-            Node::Get { .. } | Node::Constant { .. } => return plan.clone(),
-            Node::Settle { input, .. } => return self.plan(input),
-            Node::Remember { input } => return self.plan(&input.input),
-            // What was between two operators may be between them no longer.
-            Node::Linear { input, steps } => {
-                let exact = self.plan(input);
-                let is_same = exact.fingerprint() == input.fingerprint();
-                return if is_same { plan.clone() } else { lower::linear(exact, steps, plan.row()) };
-            }
-            Node::Negate { input } => Node::Negate { input: self.plan(input) },
-            Node::Union { inputs } => Node::Union { inputs: inputs.iter().map(|input| self.plan(input)).collect() },
-            Node::Join { kind, left, right } => Node::Join { kind: *kind, left: self.arrangement(left), right: self.arrangement(right) },
-            Node::Reduce { parts, outputs, always } => {
-                let part = |part: &Part| Part { input: self.arrangement(&part.input), kind: part.kind.clone() };
-                Node::Reduce { parts: parts.iter().map(part).collect(), outputs: outputs.clone(), always: always.clone() }
-            }
-            Node::TopK { input, offset, limit, rank, expose } => {
-                Node::TopK { input: self.arrangement(input), offset: *offset, limit: *limit, rank: *rank, expose: *expose }
-            }
-            Node::Window { input, functions } => Node::Window { input: self.arrangement(input), functions: functions.clone() },
-            Node::Threshold { input, kind } => Node::Threshold { input: self.arrangement(input), kind: *kind },
-        };
-        Plan::new(node, plan.row().clone())
     }
 
     fn arrangement(&mut self, arrangement: &Arrangement) -> Arrangement {

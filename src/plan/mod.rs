@@ -20,12 +20,14 @@
 //!     Get t
 //! ```
 
+mod alter;
 mod bounds;
 mod exact;
 mod explain;
 mod fingerprint;
 pub mod lower;
 mod memory;
+mod rewrite;
 mod state;
 
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 
+pub use alter::Figures;
 pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;

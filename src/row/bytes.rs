@@ -79,9 +79,21 @@ impl Offsets {
         }
     }
 
+    #[cold]
+    fn beyond_small(&self, index: usize) -> usize {
+        let large = self.large.get(index - self.small.len()).or(self.large.last());
+        large.map_or_else(|| self.small.last().map_or(0, |last| *last as usize), |offset| *offset as usize)
+    }
+
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         self.small.capacity() * 4 + self.large.capacity() * 8
+    }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        self.small.shrink_to_fit();
+        self.large.shrink_to_fit();
     }
 }
 
@@ -122,11 +134,13 @@ impl BatchContainer for Offsets {
         item
     }
 
+    /// Past the end it is the last position: `CursorList::seek_val` asks for the bounds of values even where one of its
+    /// cursors has run out of keys.
     #[inline(always)]
     fn index(&self, index: usize) -> usize {
         match self.small.get(index) {
             Some(offset) => *offset as usize,
-            None => self.large[index - self.small.len()] as usize,
+            None => self.beyond_small(index),
         }
     }
 
@@ -207,6 +221,13 @@ impl Bounds {
             Ends::Listed(ends) => ends.memory(),
         }
     }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        if let Ends::Listed(ends) = &mut self.ends {
+            ends.fit();
+        }
+    }
 }
 
 /// A list of byte strings: one buffer, and their bounds. What a trace keeps its keys and values in: no allocation a row,
@@ -239,6 +260,12 @@ impl ByteRows {
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         self.bytes.capacity() + self.bounds.memory()
+    }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.bounds.fit();
     }
 }
 
@@ -317,6 +344,24 @@ mod tests {
         let mut rows = ByteRows::with_bytes(9 * 100);
         (0..100u64).for_each(|n| rows.push(&[[1].as_slice(), &n.to_be_bytes()].concat()));
         assert_eq!(rows.memory(), 9 * 100);
+    }
+
+    #[test]
+    fn a_value_is_found_beside_batches_whose_keys_have_come_to_their_end() {
+        use crate::row::Updates;
+        use crate::row::spine::Pending;
+        use differential_dataflow::batcher::{Batcher, Extract};
+        use differential_dataflow::trace::{Cursor, cursor::cursor_list};
+        let batch = |rows: &[(&[u8], &[u8])]| {
+            let (mut pending, mut updates) = (Pending::<Updates>::default(), Updates::default());
+            rows.iter().for_each(|(key, value)| updates.push(key, value, 1, 1));
+            pending.insert(&mut updates);
+            pending.extract(timely::progress::Antichain::new().borrow()).0.unwrap()
+        };
+        let (mut cursor, storage) = cursor_list(vec![batch(&[(b"a", b"1")]), batch(&[(b"b", b"1"), (b"b", b"2"), (b"b", b"3")])]);
+        cursor.seek_key(&storage, Bytes(b"b"));
+        cursor.seek_val(&storage, Bytes(b"2"));
+        assert_eq!(cursor.get_val(&storage), Some(Bytes(b"2")));
     }
 
     #[test]

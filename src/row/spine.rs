@@ -1,6 +1,6 @@
 //! Rows and sums in differential dataflow's traces.
 //!
-//! Traces are `OrdValBatch` / `OrdKeyBatch` spines over our own containers. What is ours is how a batch comes about:
+//! Traces are [`Reclaiming`] spines of `OrdValBatch` / `OrdKeyBatch` over our own containers. What is ours is how a batch comes about:
 //! the [`Batcher`]s below keep containers as they came and sort *indices* when a frontier seals them, so that no row
 //! is moved or allocated before it is written, in order and consolidated, to its batch.
 
@@ -13,10 +13,10 @@ use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
 use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
 use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch, Upds, Vals};
-use differential_dataflow::trace::implementations::spine_fueled::Spine;
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
+use super::reclaim::Reclaiming;
 use super::{ByteRows, Bytes, Diff, Offsets, SumUpdates, Sums, SumsContainer, Time, Updates};
 
 /// How batches of rows are laid out.
@@ -28,9 +28,9 @@ pub type RowBatch = Rc<OrdValBatch<RowLayout>>;
 /// A batch of sums by key.
 pub type SumBatch = Rc<OrdKeyBatch<SumLayout>>;
 /// A trace of rows by key.
-pub type RowSpine = Spine<RowBatch>;
+pub type RowSpine = Reclaiming<RowBatch>;
 /// A trace of sums by key.
-pub type SumSpine = Spine<SumBatch>;
+pub type SumSpine = Reclaiming<SumBatch>;
 /// A shared, readable trace of rows.
 pub type RowTrace = TraceAgent<RowSpine>;
 /// A shared, readable trace of sums.

@@ -375,6 +375,13 @@ impl SumsContainer {
     pub fn memory(&self) -> usize {
         8 * (self.rows.capacity() + self.slots.capacity()) + self.bounds.memory()
     }
+
+    /// Gives back what is not needed.
+    pub fn fit(&mut self) {
+        self.rows.shrink_to_fit();
+        self.slots.shrink_to_fit();
+        self.bounds.fit();
+    }
 }
 
 impl BatchContainer for SumsContainer {

@@ -2,6 +2,7 @@
 //!
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
+//! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -16,6 +17,7 @@ mod oracle;
 mod oracle_queries;
 mod query_files;
 mod random_queries;
+mod retention;
 mod scripts;
 mod shrink;
 mod sqlite;

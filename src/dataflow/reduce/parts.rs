@@ -7,148 +7,83 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
 use arrow::datatypes::{Schema, SchemaRef};
 use differential_dataflow::operators::arrange::TraceAgent;
-use differential_dataflow::trace::cursor::CursorList;
 use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
-use differential_dataflow::trace::{Cursor, Navigable, Span};
+use differential_dataflow::trace::{Cursor, Span};
 use timely::communication::Pull;
 use timely::dataflow::channels::Message;
 use timely::dataflow::operators::generic::InputHandleCore;
+use timely::progress::frontier::AntichainRef;
 
+use super::PartReader;
 use super::finish::Values;
-use super::{Changed, PartReader};
 use crate::dataflow::accumulate::{History, slot_layout};
 use crate::dataflow::arrange::{Held, Reading};
+use crate::dataflow::sweep::{Group, Keyed, Sweep};
 use crate::error::Result;
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
+use crate::row::reclaim::{Contents, Reclaiming};
 use crate::row::spine::{RowBatch, SumBatch};
 use crate::row::{ByteRows, Bytes, Codec, Diff, SlotLayout, Sums, Time, null_row};
 
 /// An input of the operator that delivers an arrangement's batches.
 type Input<B, P> = InputHandleCore<Time, Vec<Span<Time, B>>, P>;
-type Contents<B> = Option<(CursorList<<B as Navigable>::Cursor>, Vec<B>)>;
 
 /// The pulling end of an arrangement's batches.
 pub trait Batches<B>: Pull<Message<Time, Vec<Span<Time, B>>>> + 'static {}
 impl<B, P: Pull<Message<Time, Vec<Span<Time, B>>>> + 'static> Batches<B> for P {}
 
-/// An arrangement as a part reads it: its input, its trace and its cursor.
-struct Source<B: SpineBatch + Navigable + Clone + 'static, P: Batches<B>> {
+/// A part of a reduction: where it reads, and what it makes of a group.
+pub struct Part<B: Keyed, P: Batches<B>, L> {
     reading: Reading<B>,
     input: Input<B, P>,
-    contents: Contents<B>,
-}
-
-impl<B, P> Source<B, P>
-where
-    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
-    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
-    P: Batches<B>,
-{
-    fn receive(&mut self, held: &mut Held) {
-        let reading = &mut self.reading;
-        self.input.for_each(|capability, spans| {
-            held.hold(&capability);
-            reading.receive(spans);
-        });
-    }
-
-    fn changed(&self, frontier: Option<Time>, into: &mut Changed) {
-        let (mut cursor, storage) = self.reading.changes();
-        let beginning = self.reading.is_initial().then(|| self.reading.effective(0));
-        let mut times = Vec::new();
-        while let Some(key) = cursor.get_key(&storage) {
-            if let Some(beginning) = beginning {
-                if self.reading.is_new(beginning, frontier) {
-                    into.push(key.0, beginning);
-                }
-                cursor.step_key(&storage);
-                continue;
-            }
-            times.clear();
-            while cursor.val_valid(&storage) {
-                cursor.map_times(&storage, |time, _| {
-                    let time = self.reading.effective(*time);
-                    if self.reading.is_new(time, frontier) {
-                        times.push(time);
-                    }
-                });
-                cursor.step_val(&storage);
-            }
-            times.sort_unstable();
-            times.dedup();
-            times.iter().for_each(|time| into.push(key.0, *time));
-            cursor.step_key(&storage);
-        }
-    }
-
-    /// The cursor, if it stands at the key.
-    fn seek(&mut self, key: &[u8]) -> Option<(&mut CursorList<B::Cursor>, &Vec<B>)> {
-        let (cursor, storage) = self.contents.as_mut()?;
-        let key = Bytes(key);
-        cursor.seek_key(storage, key);
-        (cursor.get_key(storage) == Some(key)).then_some((cursor, &*storage))
-    }
-}
-
-/// A part of a reduction: where it reads, and what it makes of a group.
-pub struct Part<B: SpineBatch + Navigable + Clone + 'static, P: Batches<B>, L> {
-    source: Source<B, P>,
+    sweep: Option<Sweep<B>>,
     logic: L,
 }
 
-/// A group of an arrangement: a cursor that stands at its key.
-pub struct Group<'a, B: Navigable> {
-    cursor: &'a mut CursorList<B::Cursor>,
-    storage: &'a Vec<B>,
-    as_of: Time,
-}
-
 /// What a part makes of a group. States are gathered until [`Logic::values`] takes them.
-pub trait Logic<B: SpineBatch + Navigable + Clone + 'static>: 'static {
-    /// Takes note of what has changed, before any group is asked for.
-    fn begin(&mut self, _reading: &Reading<B>) {}
+pub trait Logic<B: Keyed>: 'static {
+    /// Takes note of what changes of a group, from the value on at which the cursor stands, before it is asked for.
+    fn note(&mut self, _key: &[u8], _changes: &Contents<B>) {}
     /// Appends the states of a group (None: it has no rows, nor had any); says of each whether the group has rows.
     fn load(&mut self, group: Option<Group<'_, B>>, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
     /// The values of all states since they were last taken.
     fn values(&mut self) -> Result<Values>;
 }
 
-impl<B, P, L> Part<B, P, L>
-where
-    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
-    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
-    P: Batches<B>,
-{
-    pub fn new(trace: TraceAgent<Spine<B>>, as_of: Time, input: Input<B, P>, logic: L) -> Self {
-        Part { source: Source { reading: Reading::new(trace, as_of), input, contents: None }, logic }
+impl<B: Keyed, P: Batches<B>, L> Part<B, P, L> {
+    pub fn new(trace: TraceAgent<Reclaiming<B>>, as_of: Time, input: Input<B, P>, logic: L) -> Self {
+        Part { reading: Reading::new(trace, as_of), input, sweep: None, logic }
     }
 }
 
-impl<B, P, L> PartReader for Part<B, P, L>
-where
-    B: SpineBatch<Time = Time> + Navigable + Clone + 'static,
-    B::Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>,
-    P: Batches<B>,
-    L: Logic<B>,
-{
-    fn receive(&mut self, held: &mut Held) {
-        self.source.receive(held);
+impl<B: Keyed, P: Batches<B>, L: Logic<B>> PartReader for Part<B, P, L> {
+    fn receive(&mut self, held: &mut Held, frontier: AntichainRef<'_, Time>) {
+        let reading = &mut self.reading;
+        self.input.for_each(|capability, spans| {
+            held.hold(&capability);
+            reading.receive(spans);
+        });
+        reading.follow(frontier);
     }
 
-    fn changed(&self, frontier: Option<Time>, into: &mut Changed) {
-        self.source.changed(frontier, into);
+    fn open(&mut self, through: Option<Time>) {
+        self.sweep = Some(self.reading.sweep(through));
     }
 
-    fn open(&mut self) {
-        self.logic.begin(&self.source.reading);
-        self.source.contents = Some(self.source.reading.contents());
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.sweep.as_ref()?.key()?.0)
+    }
+
+    fn take(&mut self, key: &[u8], moments: &mut Vec<Time>) {
+        let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.key() == Some(Bytes(key))) else { return };
+        self.logic.note(key, &sweep.changes);
+        sweep.moments(moments);
+        sweep.step();
     }
 
     fn load(&mut self, key: &[u8], moments: &[Time], present: &mut Vec<bool>) {
-        let as_of = self.source.reading.effective(0);
-        let group = self.source.seek(key).map(|(cursor, storage)| Group { cursor, storage, as_of });
+        let group = self.sweep.as_mut().and_then(|sweep| sweep.group(key));
         self.logic.load(group, key, moments, present);
     }
 
@@ -156,22 +91,13 @@ where
         self.logic.values()
     }
 
-    fn close(&mut self, frontier: Option<Time>) {
-        self.source.contents = None;
-        self.source.reading.finish(frontier);
+    fn close(&mut self, through: Option<Time>) {
+        self.sweep = None;
+        self.reading.finish(through);
     }
 
     fn is_pending(&self) -> bool {
-        self.source.reading.is_pending()
-    }
-}
-
-impl Group<'_, RowBatch> {
-    /// How often the value under the cursor is there, counting updates before `until`.
-    fn count(&mut self, until: Time) -> Diff {
-        let (mut count, as_of) = (0, self.as_of);
-        self.cursor.map_times(self.storage, |time, diff| count += if as_of.max(*time) < until { *diff } else { 0 });
-        count
+        self.reading.is_pending()
     }
 }
 
@@ -243,17 +169,10 @@ impl First {
 }
 
 impl Logic<RowBatch> for First {
-    fn begin(&mut self, reading: &Reading<RowBatch>) {
-        if self.nothing_before.is_empty() {
-            return;
-        }
-        let (mut changes, storage) = reading.changes();
-        while let Some(key) = changes.get_key(&storage) {
-            let comes_before = |bound: &Vec<u8>| changes.get_val(&storage).is_some_and(|value| value < Bytes(bound));
-            if self.nothing_before.get(key.0).is_some_and(comes_before) {
-                self.nothing_before.remove(key.0);
-            }
-            changes.step_key(&storage);
+    fn note(&mut self, key: &[u8], (changes, storage): &Contents<RowBatch>) {
+        let comes_before = |bound: &Vec<u8>| changes.get_val(storage).is_some_and(|value| value < Bytes(bound));
+        if self.nothing_before.get(key).is_some_and(comes_before) {
+            self.nothing_before.remove(key);
         }
     }
 

@@ -1,0 +1,111 @@
+//! What forgetting costs, and what it gives back.
+//!
+//! `cargo bench --bench retention` times each query with a ttl and without, in one process, in turn, and prints the median
+//! of the pairs' ratios. Then it runs a month of keys that are each written once, with a ttl of three days and without, each in
+//! a process of its own, and prints the memory that the process holds at the end of each day.
+
+mod through_sql;
+
+use std::process::Command;
+use std::time::Instant;
+
+use through_sql::{Tables, mix, run};
+use weir::engine::runtime::Runtime;
+
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const TICK: usize = 20_000;
+
+/// Seconds that a query over these keys takes.
+fn seconds(sql: &str, updates: usize, key: impl Fn(usize) -> i64) -> f64 {
+    let tables = Tables::new(&[("t", &["k"])]);
+    let tick = |tick: usize| vec![tables.rows(0, vec![(tick * TICK..(tick + 1) * TICK).map(&key).collect()])];
+    let start = Instant::now();
+    run(sql, &tables, updates / TICK, tick, |_, _| {});
+    start.elapsed().as_secs_f64()
+}
+
+fn compare(name: &str, updates: usize, ttl: &str, key: impl Fn(usize) -> i64 + Copy) {
+    const RUNS: usize = 5;
+    let with = format!("SELECT /*+ STATE_TTL('t' = '{ttl}') */ k, COUNT(*) FROM t GROUP BY k");
+    let without = "SELECT k, COUNT(*) FROM t GROUP BY k";
+    let (mut ratios, mut times) = (Vec::new(), Vec::new());
+    for pair in 0..=RUNS {
+        let (forgetting, plain) = (seconds(&with, updates, key), seconds(without, updates, key));
+        // The first pair warms up.
+        if pair > 0 {
+            ratios.push(plain / forgetting);
+            times.push((forgetting, plain));
+        }
+    }
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let rate = |seconds: f64| updates as f64 / seconds / 1e6;
+    println!(
+        "{name:<44} ttl {:>5.2} M/s   none {:>5.2} M/s   ratio {:.2}",
+        rate(median(times.iter().map(|times| times.0).collect())),
+        rate(median(times.iter().map(|times| times.1).collect())),
+        median(ratios)
+    );
+}
+
+/// Megabytes that this process holds.
+fn resident() -> f64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1e6
+}
+
+/// A month of keys, an hour a tick: prints the day, the memory held, the trace's rows and bytes and the live scopes.
+fn month(ttl: Option<&str>, keys: usize) {
+    const HOURS: usize = 24 * 30;
+    let per_hour = keys / HOURS;
+    let hint = ttl.map_or_else(String::new, |ttl| format!("/*+ STATE_TTL('t' = '{ttl}') */ "));
+    let tables = Tables::new(&[("t", &["k"])]);
+    let tick =
+        |hour: usize| vec![tables.rows(0, vec![(hour * per_hour..(hour + 1) * per_hour).map(|row| mix(row as u64) as i64).collect()])];
+    let look = |hour: usize, runtime: &Runtime| {
+        if hour % 24 == 23 {
+            let state = runtime.arrangements().expect("the engine runs");
+            let sum = |of: fn(&weir::engine::runtime::ArrangementInfo) -> i64| state.iter().map(of).sum::<i64>();
+            println!("{} {:.1} {} {} {}", hour / 24 + 1, resident(), sum(|a| a.rows), sum(|a| a.bytes), sum(|a| a.live_scopes));
+        }
+    };
+    run(&format!("SELECT {hint}k, COUNT(*) FROM t GROUP BY k"), &tables, HOURS, tick, look);
+}
+
+/// The lines that [`month`] prints in a process of its own, as figures.
+fn month_apart(arguments: &[&str]) -> Vec<Vec<f64>> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let output = Command::new(program).args(arguments).output().expect("it can be run again");
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    lines.lines().map(|line| line.split_whitespace().filter_map(|figure| figure.parse().ok()).collect()).collect()
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [month_of, keys, ttl @ ..] = arguments.as_slice()
+        && month_of == "month"
+        && let Ok(keys) = keys.parse()
+    {
+        // An hour is a millisecond here, so three days are 72 of them.
+        return month(ttl.first().map(String::as_str), keys);
+    }
+    // `cargo bench -- --test` only asks whether it runs.
+    let quick = arguments.iter().any(|argument| argument == "--test");
+    let (updates, keys) = if quick { (100_000, 72_000) } else { (2_000_000, 5_000_000) };
+    println!("{updates} updates, {TICK} a tick, 1 worker, medians of 5 pairs");
+    compare("count, 1,000 hot keys, nothing expires", updates, "1 h", |row| (mix(row as u64) % 1_000) as i64);
+    compare("count, 500,000 keys, nothing expires", updates, "1 h", |row| (mix(row as u64) % 500_000) as i64);
+    compare("count, every key once, lives 30 ticks", updates, "30 ms", |row| mix(row as u64) as i64);
+
+    println!("\n{keys} keys, each written once, over a month of hourly ticks; memory in MB");
+    let keys = keys.to_string();
+    let (with, without) = (month_apart(&["month", &keys, "72 ms"]), month_apart(&["month", &keys]));
+    println!("{:>4} {:>14} {:>14} {:>12} {:>12}", "day", "ttl 3 days", "no ttl", "rows (ttl)", "scopes");
+    for (with, without) in with.iter().zip(&without) {
+        println!("{:>4} {:>14.0} {:>14.0} {:>12} {:>12}", with[0], with[1], without[1], with[2], with[4]);
+    }
+}

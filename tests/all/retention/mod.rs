@@ -1,0 +1,21 @@
+//! Retention, checked from outside: what a view remembers, publishes and answers under random timelines and by hand.
+//!
+//! - [`model`]: a slow reading of the contract, which the engine is compared with; [`operators`] are its operators.
+//! - [`plans`]: views, each as SQL and as nodes of the model.
+//! - [`tables`]: the tables, and statements that both sides carry out.
+//! - [`beside`]: runs a timeline in the engine beside the model.
+//! - [`timelines`]: random timelines, and how a failing one is made small.
+//! - [`worked`]: the model itself, against the contract's examples and the acceptance scenarios.
+//! - [`mistakes`] and [`flink`]: small scripts with rows worked out by hand, run by [`script`].
+
+mod beside;
+mod flink;
+mod mistakes;
+mod model;
+mod operators;
+mod plans;
+mod script;
+mod settings;
+mod tables;
+mod timelines;
+mod worked;
