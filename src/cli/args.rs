@@ -294,9 +294,7 @@ mod tests {
 
     #[test]
     fn commands_of_later_issues_are_unknown() {
-        for later in ["bench"] {
-            assert_eq!(parse(&format!("weir {later}")).map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
-        }
+        assert_eq!(parse("weir bench").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::text::instant;
 /// that fails is reported here, with its place.
 pub fn audit(args: AuditArgs, stop: &Stop) -> Result<Exit> {
     let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
-    let engine = Engine::builder().workers(args.workers.count()).base(&script.base).output(Box::new(std::io::sink())).build()?;
+    let engine = Engine::builder().workers(args.workers.count()).base(&script.base).build()?;
     let audited = engine.clone();
     let ends = stop.clone();
     stop.supervise(&engine, move || everything(&script, &audited, &args.settings, args.format.unwrap_or(Format::Table), &ends))

@@ -599,7 +599,7 @@ impl Runtime {
             sizes.fold(Footprint::default(), |sum, size| Footprint {
                 rows: sum.rows + size.rows as u64,
                 bytes: sum.bytes + size.bytes as u64,
-                expired: sum.expired + size.account.map_or(0, |account| account.expired as u64),
+                expired: sum.expired + size.account.map_or(0, |account| account.expired),
             })
         };
         Ok(plans.iter().map(footprint).collect())

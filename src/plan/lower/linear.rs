@@ -39,7 +39,13 @@ pub(super) fn steps(input: Plan, steps: &[Step], row: &RowType) -> Plan {
         Step::Project(items) => project(input, items.clone()),
         Step::Unnest { .. } => input,
     });
-    rename(made, row.columns.iter().map(|column| column.name.clone()))
+    if made.row().columns.iter().zip(row.columns.iter()).all(|(made, column)| made.name == column.name) {
+        return made;
+    }
+    let items = row.columns.iter().enumerate().map(|(index, column)| (pick(made.row(), index).0, column.clone())).collect();
+    let (base, mut steps) = open(&made);
+    push(&mut steps, Step::Project(items));
+    Plan::new(Node::Linear { input: base, steps }, row.clone())
 }
 
 /// One row for each element of the list in `column`, which makes rows of type `row`.

@@ -1,6 +1,6 @@
 //! From DataFusion's logical plans to the algebra, one file a node family.
 //!
-//! [`lower`] keeps one promise that every file relies on: the `i`th column of the plan's rows is the `i`th field of the
+//! `lower` keeps one promise that every file relies on: the `i`th column of the plan's rows is the `i`th field of the
 //! logical plan's schema, of its plain type ([`plain_type`]). What a stateful node needs first (its key, its order) is
 //! brought there by a projection before it, and brought back by one after it; adjacent projections fuse.
 //!
