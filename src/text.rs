@@ -18,7 +18,7 @@
 
 use std::fmt::Write;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -28,6 +28,11 @@ pub fn cell(array: &dyn Array, row: usize) -> String {
     let mut out = String::new();
     write_cell(&mut out, array, row);
     out
+}
+
+/// An instant, milliseconds since the epoch, as a TIMESTAMP(3) shows.
+pub fn instant(ms: i64) -> String {
+    cell(&TimestampMillisecondArray::from_value(ms, 1), 0)
 }
 
 /// One row as text, a string a column.

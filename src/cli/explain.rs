@@ -5,12 +5,12 @@ use std::io::Write;
 use super::Exit;
 use super::args::{ExplainArgs, PlanFormat};
 use super::output::unwritable;
-use super::progress::note;
 use super::script::Script;
 use super::stdout::Stdout;
 use super::stop::Stop;
-use crate::engine::Engine;
+use crate::engine::{Engine, Explained};
 use crate::error::Result;
+use crate::sql::statement::Parsed;
 
 /// Prints the plans of a script: its definitions are made, nothing is read or changed. A statement that fails is
 /// reported here, with its place.
@@ -25,33 +25,18 @@ pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
 fn statements(script: &Script, engine: &Engine, format: PlanFormat, stop: &Stop) -> Result<Exit> {
     let mut out = Stdout::new(stop);
     let mut any = false;
-    for parsed in script.statements() {
-        if stop.is_raised() {
-            break;
+    let show = |parsed: &Parsed, plans: Vec<Explained>| {
+        for plan in plans {
+            let text = section(&format!("{} ({})", plan.of, script.place(parsed.line)), &plan.plan, format);
+            let gap = if any { "\n" } else { "" };
+            out.write_all(format!("{gap}{text}").as_bytes()).map_err(|error| unwritable(&error))?;
+            any = true;
         }
-        let failure = match parsed {
-            Err(failure) => failure,
-            Ok(parsed) => match engine.explain(&parsed.text, format.into()) {
-                Ok(plans) => {
-                    if let Some(said) = script.note(&parsed) {
-                        note(said);
-                    }
-                    for plan in plans {
-                        let text = section(&format!("{} ({}:{})", plan.of, script.name, parsed.line), &plan.plan, format);
-                        let gap = if any { "\n" } else { "" };
-                        out.write_all(format!("{gap}{text}").as_bytes()).map_err(|error| unwritable(&error))?;
-                        any = true;
-                    }
-                    continue;
-                }
-                Err(error) => script.failed(&parsed, &error),
-            },
-        };
-        note(format_args!("error: {failure}"));
-        return Ok(Exit::Failed);
-    }
+        Ok(())
+    };
+    let exit = script.each(stop, |parsed| engine.explain(&parsed.text, format.into()), show)?;
     out.flush().map_err(|error| unwritable(&error))?;
-    Ok(Exit::Ok)
+    Ok(exit)
 }
 
 /// A plan under its title: as a SQL comment above a tree, or as a chapter of a Markdown document.

@@ -1,10 +1,12 @@
-//! The `weir` command: scripts, plans, an interactive shell and golden scripts, from a terminal.
+//! The `weir` command: scripts, plans, what they remember and what forgetting costs, an interactive shell and golden scripts, from a terminal.
 //!
 //! What every command keeps to: standard output carries results and nothing else, so that it can be piped; progress,
 //! summaries and errors go to standard error; the exit code says what came of it ([`Exit`]); Ctrl-C stops cleanly,
 //! and a second one at once; a reader of our output that goes away (`| head`) ends the command without a complaint.
 
 mod args;
+mod audit;
+mod check;
 mod complete;
 mod exit;
 mod explain;
@@ -43,6 +45,8 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(args, &stop),
         Command::Explain(args) => explain::explain(args, &stop),
+        Command::Check(args) => check::check(args, &stop),
+        Command::Audit(args) => audit::audit(args, &stop),
         Command::Shell(args) => shell::shell(args, &stop),
         Command::Test(args) => test::test(args, &stop),
     };

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::sql;
 use crate::sql::statement::{Parsed, Show, Statement};
 
+use super::Exit;
 use super::output::{Results, unwritable};
-use super::progress::counted;
+use super::progress::{counted, note};
 use super::stop::Stop;
 
 /// Says nothing in UTF-8, and is no part of the text.
@@ -82,11 +83,44 @@ impl Script {
         without_effect(&statement.statement).map(|what| format!("note: {}: {what}", self.place(statement.line)))
     }
 
+    /// Takes the statements one after the other: `plan` is what may fail of each, which is reported with its place and ends
+    /// the script; `show` is what then becomes of the result.
+    pub fn each<T>(
+        &self,
+        stop: &Stop,
+        mut plan: impl FnMut(&Parsed) -> Result<T>,
+        mut show: impl FnMut(&Parsed, T) -> Result<()>,
+    ) -> Result<Exit> {
+        for parsed in self.statements() {
+            if stop.is_raised() {
+                break;
+            }
+            let planned = parsed.and_then(|parsed| match plan(&parsed) {
+                Ok(planned) => Ok((parsed, planned)),
+                Err(error) => Err(self.failed(&parsed, &error)),
+            });
+            match planned {
+                Ok((parsed, planned)) => {
+                    if let Some(said) = self.note(&parsed) {
+                        note(said);
+                    }
+                    show(&parsed, planned)?;
+                }
+                Err(failure) => {
+                    note(format_args!("error: {failure}"));
+                    return Ok(Exit::Failed);
+                }
+            }
+        }
+        Ok(Exit::Ok)
+    }
+
     fn failure(&self, line: u64, error: &Error, text: &str) -> Failure {
         Failure { place: self.place(line), message: error.to_string(), excerpt: text.to_owned(), points: false }
     }
 
-    fn place(&self, line: u64) -> String {
+    /// `file:line`, of a line of the text.
+    pub fn place(&self, line: u64) -> String {
         format!("{}:{}", self.name, self.numbered(line))
     }
 

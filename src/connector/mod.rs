@@ -208,6 +208,11 @@ pub fn open_sink(spec: &TableSpec, out: Output) -> Result<Box<dyn Sink>> {
     })
 }
 
+/// A sink that drops every change.
+pub fn nowhere() -> Box<dyn Sink> {
+    Box::new(print::Blackhole)
+}
+
 impl RowKind {
     /// `+I`, `-U`, `+U`, `-D`.
     pub fn as_str(self) -> &'static str {

@@ -29,6 +29,7 @@ use super::{join, registry};
 use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Column, Expiry, Fingerprint, JoinKind, Layout, Memory, Node, Plan, Policy, RelationId, Retention, RowType, Scope, Step,
+    names,
 };
 use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
@@ -761,10 +762,6 @@ fn relation_of(plan: &Plan) -> Option<(&Plan, RelationId)> {
 /// The arrangement of a plan by all of its columns.
 pub fn whole_rows(plan: &Plan) -> Arrangement {
     Arrangement::rows(plan.clone(), plan.row().len())
-}
-
-fn names(columns: &[Column]) -> String {
-    columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether some row can fail in a linear operator.

@@ -78,6 +78,7 @@ impl Builder {
             output: Arc::new(Mutex::new(self.output)),
             default_clock: self.clock,
             defaults: Defaults::default(),
+            audit: None,
         };
         Ok(Engine(Arc::new(Handle(Arc::new(Shared { session: Mutex::new(session), driver })))))
     }

@@ -66,7 +66,7 @@ struct Watch {
 }
 
 /// What a dataflow is kept for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Member {
     View(String),
     Job(String),
@@ -230,6 +230,14 @@ impl Catalog {
             self.pending.push(Member::View(view.name.clone()));
         }
         self.views.insert(view.name.clone(), view);
+    }
+
+    /// Has a view installed that is not materialized.
+    pub fn install_later(&mut self, view: &str) {
+        let member = Member::View(view.to_string());
+        if !self.pending.contains(&member) {
+            self.pending.push(member);
+        }
     }
 
     /// Adds a job, to be installed.

@@ -93,6 +93,9 @@ impl Session {
             self.remove(&Member::View(name.clone()))?;
         }
         self.catalog.add_view(view);
+        if self.audit.is_some() {
+            self.catalog.install_later(name);
+        }
         Ok(Outcome::Done(format!("CREATE VIEW {name}")))
     }
 

@@ -182,7 +182,12 @@ impl Driver {
 
     /// Whether a source that does not end is being read.
     pub fn is_unbounded(&self) -> bool {
-        lock(&self.sources).readers.iter().any(|reader| !reader.bounded)
+        self.unbounded_source().is_some()
+    }
+
+    /// A source that is being read and does not end.
+    pub fn unbounded_source(&self) -> Option<String> {
+        lock(&self.sources).readers.iter().find(|reader| !reader.bounded).map(|reader| reader.table.name.clone())
     }
 
     /// Whether a relation is being read, for any dataflow.

@@ -1,59 +1,100 @@
 //! EXPLAIN: what would be built, without building it.
 
+use std::fmt;
+
+use arrow::array::RecordBatch;
+
 use super::session::Session;
-use super::show::{batch, texts};
+use super::show::{batch, batch_of, texts, texts_or_null};
 use super::{Outcome, plans};
 use crate::error::Result;
-use crate::plan::{Format, Node, Plan, explain};
+use crate::plan::{Arrangement, Bound, Format, Node, Plan, Retention, State, explain, names};
+use crate::sql::duration::format_duration;
 use crate::sql::planner::Purpose;
 use crate::sql::statement::{ExplainTarget, Insert, Parsed, Query, Statement};
 
 /// A plan of a script, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// What it is the plan of: `view v`, `job sink`, or a query's text.
+    /// What it is the plan of: `view v`, `insert into sink`, or a statement's text.
     pub of: String,
     /// The plan in the format that was asked for.
     pub plan: String,
 }
 
+/// What a plan of a script is made by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MadeBy {
+    /// CREATE VIEW of that name.
+    View(String),
+    /// An INSERT into that table or sink.
+    Insert(String),
+    /// Any other statement, by its text.
+    Statement(String),
+}
+
+/// A plan that a script's statement makes.
+pub(super) struct Made {
+    pub by: MadeBy,
+    pub plan: Plan,
+    /// Whether it is kept up to date, by itself or in what reads it, rather than answered once.
+    pub is_maintained: bool,
+}
+
 impl Session {
-    /// EXPLAIN: one row a line of the plan. Its arrangements are always in it, so EXPLAIN (STATE) is the same.
-    pub fn explain(&mut self, target: &ExplainTarget) -> Result<Outcome> {
-        let text = explain(&self.target(target)?, Format::Text);
+    /// EXPLAIN: one row a line of the plan; or, of its STATE, one row for each thing that a view or job of that plan keeps.
+    pub fn explain(&mut self, target: &ExplainTarget, state: bool) -> Result<Outcome> {
+        let plan = match target {
+            ExplainTarget::Query(query) if state => self.plan(query, Purpose::Maintain)?.0.plan,
+            target => self.target(target)?,
+        };
+        if state {
+            return Ok(Outcome::Rows(state_rows(&plan.state())?));
+        }
+        let text = explain(&plan, Format::Text);
         Ok(Outcome::Rows(batch([("plan", texts(text.lines().map(str::to_string)))])?))
+    }
+
+    /// The plans of a script's statement, for people: see [`Session::plans_of`].
+    pub fn explain_statement(&mut self, parsed: &Parsed, format: Format) -> Result<Vec<Explained>> {
+        let explained = |made: Made| Explained { of: made.by.to_string(), plan: explain(&made.plan, format) };
+        Ok(self.plans_of(parsed)?.into_iter().map(explained).collect())
     }
 
     /// The plans of a script's statement. What defines something is done, since later statements name it; nothing
     /// flows and no row changes.
-    pub fn explain_statement(&mut self, parsed: &Parsed, format: Format) -> Result<Vec<Explained>> {
+    pub fn plans_of(&mut self, parsed: &Parsed) -> Result<Vec<Made>> {
         self.prepare()?;
-        let mut explained = Vec::new();
-        let mut add = |of: String, plan: &Plan| explained.push(Explained { of, plan: explain(plan, format) });
-        match &parsed.statement {
-            Statement::CreateTable(create) => drop(self.create_table(create, &parsed.text)?),
-            Statement::Set { name, value } => drop(self.set(name, value)?),
-            Statement::Reset(name) => drop(self.reset(name.as_deref())?),
-            Statement::AlterView { name, options } => drop(self.alter_view(name, options)?),
+        let once = |by: MadeBy, plan: Plan| vec![Made { by, plan, is_maintained: false }];
+        let maintained = |by: MadeBy, plan: Plan| Made { by, plan, is_maintained: true };
+        let text = || MadeBy::Statement(parsed.text.clone());
+        Ok(match &parsed.statement {
+            Statement::CreateTable(create) => self.create_table(create, &parsed.text).map(|_| vec![])?,
+            Statement::Set { name, value } => self.set(name, value).map(|_| vec![])?,
+            Statement::Reset(name) => self.reset(name.as_deref()).map(|_| vec![])?,
+            Statement::AlterView { name, options } => {
+                self.alter_view(name, options)?;
+                vec![maintained(MadeBy::View(name.clone()), self.catalog.view(name)?.plan.clone())]
+            }
             Statement::CreateView(create) => {
                 self.create_view(create, &parsed.text)?;
-                add(format!("view {}", create.name), &self.catalog.view(&create.name)?.plan);
+                vec![maintained(MadeBy::View(create.name.clone()), self.catalog.view(&create.name)?.plan.clone())]
             }
-            Statement::Insert(insert) => {
+            Statement::Insert(insert) if self.catalog.table(&insert.table)?.is_in_memory() => {
                 let plan = self.insert_plan(insert)?;
                 // INSERT ... VALUES has no plan that would tell anything.
-                if !(self.catalog.table(&insert.table)?.is_in_memory() && is_given(&plan)) {
-                    add(format!("insert into {}", insert.table), &plan);
-                }
+                if is_given(&plan) { vec![] } else { once(MadeBy::Insert(insert.table.clone()), plan) }
             }
+            Statement::Insert(insert) => vec![maintained(MadeBy::Insert(insert.table.clone()), self.insert_plan(insert)?)],
             Statement::StatementSet(inserts) => {
-                for insert in inserts {
-                    add(format!("insert into {}", insert.table), &self.insert_plan(insert)?);
-                }
+                let made = |insert: &Insert| Ok(maintained(MadeBy::Insert(insert.table.clone()), self.insert_plan(insert)?));
+                inserts.iter().map(made).collect::<Result<_>>()?
             }
-            Statement::Query(query) => add(parsed.text.clone(), &self.query_plan(query)?),
-            Statement::Subscribe(query) => add(parsed.text.clone(), &plans::shown(&self.plan(query, Purpose::Maintain)?.0)),
-            Statement::Explain { what, .. } => add(parsed.text.clone(), &self.target(what)?),
+            Statement::Subscribe(query) => {
+                vec![maintained(text(), plans::shown(&self.plan(query, Purpose::Maintain)?.0))]
+            }
+            Statement::Query(query) => once(text(), self.query_plan(query)?),
+            Statement::Explain { what, .. } => once(text(), self.target(what)?),
             Statement::Drop { .. }
             | Statement::Update(_)
             | Statement::Delete(_)
@@ -62,9 +103,8 @@ impl Session {
             | Statement::Rollback
             | Statement::Show(_)
             | Statement::AdvanceTo(_)
-            | Statement::AdvanceBy(_) => {}
-        }
-        Ok(explained)
+            | Statement::AdvanceBy(_) => vec![],
+        })
     }
 
     fn target(&self, target: &ExplainTarget) -> Result<Plan> {
@@ -85,6 +125,63 @@ impl Session {
             false => Ok(self.plan_insert(insert)?.0),
         }
     }
+}
+
+impl fmt::Display for MadeBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MadeBy::View(name) => write!(f, "view {name}"),
+            MadeBy::Insert(table) => write!(f, "insert into {table}"),
+            MadeBy::Statement(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The rows of EXPLAIN (STATE).
+fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
+    let text = |of: &dyn Fn(&State<'_>) -> String| texts(state.iter().map(of));
+    let text_or_null = |of: &dyn Fn(&Arrangement) -> Option<String>| {
+        texts_or_null(state.iter().map(|state| match state {
+            State::Arrangement { arrangement, .. } => of(arrangement),
+            State::Answers { .. } => None,
+        }))
+    };
+    let of_ttl = |of: fn(&Retention) -> Option<String>| {
+        move |arrangement: &Arrangement| arrangement.retention.as_ref().filter(|retention| retention.ttl.is_some()).and_then(of)
+    };
+    batch_of([
+        (
+            "operator",
+            false,
+            text(&|state| match state {
+                State::Arrangement { operator, .. } => operator.to_string(),
+                State::Answers { operator, .. } => format!("{operator} (kept answers)"),
+            }),
+        ),
+        ("input", true, text_or_null(&|arrangement| arrangement.name.clone())),
+        (
+            "key",
+            false,
+            text(&|state| match state {
+                State::Arrangement { arrangement, .. } => arrangement.key_names(),
+                State::Answers { key, .. } => names(key),
+            }),
+        ),
+        ("scope", true, text_or_null(&of_ttl(|retention| Some(retention.scope.to_string())))),
+        ("ttl", true, text_or_null(&of_ttl(|retention| retention.ttl.map(format_duration)))),
+        ("ttl_max", true, text_or_null(&of_ttl(|retention| retention.ttl_max.map(format_duration)))),
+        ("on_expiry", true, text_or_null(&|a| a.forgets().then(|| a.memory.policy.to_string()))),
+        ("ttl_refresh", true, text_or_null(&of_ttl(|retention| Some(retention.refresh.to_string())))),
+        ("origin", true, text_or_null(&|a| (a.bound() != Bound::Input).then(|| a.memory.origin.to_string()))),
+        (
+            "bound",
+            false,
+            text(&|state| match state {
+                State::Arrangement { arrangement, .. } => arrangement.bound().to_string(),
+                State::Answers { .. } => "unbounded because on_expiry is 'keep': an answer a key stays".to_owned(),
+            }),
+        ),
+    ])
 }
 
 /// Whether a plan's rows stand in the statement.

@@ -108,6 +108,7 @@ impl Session {
         let table = self.catalog.table(&planned.sink)?;
         let writer: Box<dyn Sink> = match &table.storage {
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
+            Storage::Connector { .. } if self.audit.is_some() => connector::nowhere(),
             Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone())?,
             Storage::Memory => return Err(Error::invalid(format!("table '{}' is in memory and takes no jobs", table.name))),
         };

@@ -43,9 +43,11 @@
 //! the names; `driver` reads the sources and moves the clock; [`runtime`] has the workers. An engine has no global
 //! state: there may be any number in a process.
 
+mod audit;
 mod builder;
 mod catalog;
 mod changelog;
+mod check;
 mod clock;
 mod ddl;
 mod dml;
@@ -74,12 +76,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 
+pub use audit::{Audit, Audited, Compared, FirstDifference, audited_rows};
 pub use builder::Builder;
 use builder::DEFAULT_TICK;
+pub use check::{Check, Finding, Place, Problem};
 pub use clock::Clock;
 pub use ddl::without_effect;
 use driver::{Driver, Which};
-pub use explain::Explained;
+pub use explain::{Explained, MadeBy};
 use session::Session;
 pub use subscribe::{Subscription, Update};
 
@@ -169,6 +173,32 @@ impl Engine {
             explained.extend(self.with_session(|session| session.explain_statement(&parsed, format))?);
         }
         Ok(explained)
+    }
+
+    /// Looks at a script for state that nothing bounds, and for memories that do not fit together.
+    ///
+    /// ```
+    /// # fn main() -> weir::error::Result<()> {
+    /// # use weir::engine::Engine;
+    /// let script = "CREATE TABLE clicks (page VARCHAR); CREATE VIEW visits AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;";
+    /// let engine = Engine::builder().build()?;
+    /// let mut check = engine.check();
+    /// for statement in weir::sql::statements(script) {
+    ///     for finding in check.statement(&statement?)? {
+    ///         assert_eq!(finding.to_string(), "view visits: Reduce by [page]: unbounded because no state_ttl is set");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(&self) -> Check {
+        Check::new(self.clone())
+    }
+
+    /// From now on compares every view and every job with what it would be if nothing were forgotten. What jobs write goes
+    /// nowhere; see [`Audit`].
+    pub fn audit(&self) -> Result<Audit> {
+        Audit::start(self.clone())
     }
 
     /// Adds rows to a table in memory, `diffs[i]` times each, as one step (or to the open transaction).

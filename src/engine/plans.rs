@@ -71,14 +71,17 @@ pub(super) fn shown_names(planned: &Planned) -> Vec<String> {
     planned.show.iter().map(|p| planned.plan.row().columns[*p].name.clone()).collect()
 }
 
-/// For each plan, the number of the component that it belongs to: plans that have a source or an operator in common,
-/// themselves or through others, are one component. Tables do not count: their arrangements are there for all.
-pub(super) fn components<'a>(plans: impl IntoIterator<Item = &'a Plan>, is_table: impl Fn(RelationId) -> bool) -> Vec<usize> {
+/// For each group of plans, the number of the component that it belongs to: groups that have a source or an operator in
+/// common, themselves or through others, are one component. Tables do not count: their arrangements are there for all.
+pub(super) fn components<'a, G: IntoIterator<Item = &'a Plan>>(
+    groups: impl IntoIterator<Item = G>,
+    is_table: impl Fn(RelationId) -> bool,
+) -> Vec<usize> {
     let mut component_of: HashMap<Fingerprint, usize> = HashMap::new();
     let mut components: Vec<usize> = Vec::new();
-    for (number, plan) in plans.into_iter().enumerate() {
+    for (number, plans) in groups.into_iter().enumerate() {
         let mut parts = HashSet::new();
-        operators(plan, &is_table, &mut parts);
+        plans.into_iter().for_each(|plan| operators(plan, &is_table, &mut parts));
         let joined: HashSet<usize> = parts.iter().filter_map(|part| component_of.get(part).copied()).collect();
         // All that it touches becomes one component, under the least number.
         let component = joined.iter().copied().min().unwrap_or(number);
@@ -161,8 +164,10 @@ mod tests {
         let negated = |plan: Plan| Plan::new(Node::Negate { input: plan }, row.clone());
         let plans = [table(1), table(2), union([2, 3]), negated(table(9)), negated(negated(table(9))), table(9), union([1, 3])];
         let in_memory = RelationId(9);
-        assert_eq!(components(&plans[..6], |id| id == in_memory), [0, 1, 1, 3, 3, 5]);
-        assert_eq!(components(&plans, |id| id == in_memory), [0, 0, 0, 3, 3, 5, 0]);
+        let apart = |plans: &[Plan]| components(plans.iter().map(std::iter::once), |id| id == in_memory);
+        assert_eq!(apart(&plans[..6]), [0, 1, 1, 3, 3, 5]);
+        assert_eq!(apart(&plans), [0, 0, 0, 3, 3, 5, 0]);
+        assert_eq!(components([&plans[..1], &plans[5..], &plans[1..2]], |id| id == in_memory), [0, 0, 2]);
     }
 
     #[test]

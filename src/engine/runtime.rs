@@ -18,6 +18,7 @@ use crate::connector::{Op, Sink};
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Size};
 use crate::dataflow::render::{Relation, whole_rows};
+use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
 use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
@@ -96,6 +97,8 @@ pub enum Export {
     Sink { name: String, plan: Plan, key: Vec<usize>, sink: Box<dyn Sink> },
     /// Send the plan's contents as of now and then its changes, a step at a time.
     Subscribe { name: String, plan: Plan, to: Sender<Result<Update>> },
+    /// Hand the plan's contents as of now and then its changes to a receiver, as bytes.
+    Deliver { name: String, plan: Plan, to: Box<dyn Deliver + Send> },
 }
 
 /// A relation that the plans of a dataflow `Get`.
@@ -132,6 +135,15 @@ pub enum Rows {
     Ops { rows: RecordBatch, ops: Vec<Op> },
     /// Input that could not be decoded: errors of the relation for ever.
     Errors(Vec<String>),
+}
+
+/// What all the arrangements that a plan may depend on hold together; tables in memory are not among them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Footprint {
+    pub rows: u64,
+    pub bytes: u64,
+    /// Scopes that have expired.
+    pub expired: u64,
 }
 
 /// A question that the workers have been asked.
@@ -278,6 +290,18 @@ impl Log {
             }
         };
         self.send(worker, command)
+    }
+
+    /// The sizes of all arrangements as they are, of all workers together.
+    fn sizes(&mut self, progress: &Progress) -> Result<HashMap<Fingerprint, Size>> {
+        let (reply, answers) = channel();
+        self.send_all(|_| Command::Sizes { reply: reply.clone() })?;
+        let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
+        for (id, part) in progress.gather(&answers, self.workers.len())?.into_iter().flatten() {
+            let size = sizes.entry(id).or_default();
+            *size = size.plus(part);
+        }
+        Ok(sizes)
     }
 
     /// All arrangements that a plan may depend on, by any of the ways in which the renderer looks for one.
@@ -550,13 +574,7 @@ impl Runtime {
     /// All arrangements as they are, whatever is on its way to them.
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
-        let (reply, answers) = channel();
-        log.send_all(|_| Command::Sizes { reply: reply.clone() })?;
-        let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
-        for (id, part) in self.progress.gather(&answers, log.workers.len())?.into_iter().flatten() {
-            let size = sizes.entry(id).or_default();
-            *size = size.plus(part);
-        }
+        let sizes = log.sizes(&self.progress)?;
         let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
         let mut infos: Vec<ArrangementInfo> = log
             .dataflows
@@ -570,6 +588,24 @@ impl Runtime {
             .collect();
         infos.sort_by(|a, b| (&a.view, &a.operator, &a.input, &a.key).cmp(&(&b.view, &b.operator, &b.input, &b.key)));
         Ok(infos)
+    }
+
+    /// What each plan keeps, as it is; what they share counts for each.
+    pub fn footprints(&self, plans: &[Plan]) -> Result<Vec<Footprint>> {
+        let mut log = self.log();
+        let sizes = log.sizes(&self.progress)?;
+        let tables: HashSet<Fingerprint> = log.tables.values().map(|table| table.arrangement).collect();
+        let footprint = |plan: &Plan| {
+            let mut reached = BTreeSet::new();
+            log.reach(plan, &mut HashSet::new(), &mut reached);
+            let sizes = reached.iter().filter(|id| !tables.contains(id)).filter_map(|id| sizes.get(id));
+            sizes.fold(Footprint::default(), |sum, size| Footprint {
+                rows: sum.rows + size.rows as u64,
+                bytes: sum.bytes + size.bytes as u64,
+                expired: sum.expired + size.account.map_or(0, |account| account.expired),
+            })
+        };
+        Ok(plans.iter().map(footprint).collect())
     }
 
     /// The sources that would have to be read to answer the plan: those that no dataflow's arrangement stands for.
@@ -633,7 +669,8 @@ impl Dataflow {
 impl Export {
     /// What it exports.
     pub fn plan(&self) -> &Plan {
-        let (Export::Maintain { plan, .. } | Export::Sink { plan, .. } | Export::Subscribe { plan, .. }) = self;
+        let (Export::Maintain { plan, .. } | Export::Sink { plan, .. } | Export::Subscribe { plan, .. } | Export::Deliver { plan, .. }) =
+            self;
         plan
     }
 
@@ -643,11 +680,17 @@ impl Export {
             Export::Maintain { name, plan } => ((name, plan, ExportKind::Maintain), None),
             Export::Sink { name, plan, key, sink } => ((name, plan, ExportKind::Deliver), Some(Outlet::Sink { key, sink })),
             Export::Subscribe { name, plan, to } => ((name, plan, ExportKind::Deliver), Some(Outlet::Subscriber(to))),
+            Export::Deliver { name, plan, to } => ((name, plan, ExportKind::Deliver), Some(Outlet::Receiver(to))),
         }
     }
 }
 
 impl Input {
+    /// The arrangement that holds its rows as they come, if one does.
+    pub fn kept(&self) -> Option<Fingerprint> {
+        Some(self.relation().kept_as()?.arrangement.fingerprint())
+    }
+
     fn relation(&self) -> Relation {
         match self.clone() {
             Input::Table { id, name, row, primary_key } => Relation { id, name, row, primary_key, kept: true, memory: Memory::default() },

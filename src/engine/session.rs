@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use super::audit::Auditor;
 use super::catalog::{Catalog, Member};
 use super::clock::Clock;
 use super::driver::{Driver, Which};
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub default_clock: Clock,
     /// What SET says of what views and jobs remember.
     pub defaults: Defaults,
+    /// Where views are compared with what they would be if they forgot nothing.
+    pub audit: Option<Auditor>,
 }
 
 /// A planned query and the names that it reads.
@@ -57,7 +60,7 @@ impl Session {
             Statement::Commit => self.commit(),
             Statement::Rollback => self.rollback(),
             Statement::Query(query) => self.select(query).map(Outcome::Rows),
-            Statement::Explain { what, .. } => self.explain(what),
+            Statement::Explain { what, state } => self.explain(what, *state),
             Statement::Show(show) => self.show(show),
             Statement::Set { name, value } => self.set(name, value),
             Statement::Reset(name) => self.reset(name.as_deref()),
@@ -130,23 +133,31 @@ impl Session {
             return Ok(());
         }
         // What has nothing in common is built apart, so that it can end apart.
-        let (members, exports): (Vec<Member>, Vec<Export>) =
-            pending.into_iter().filter_map(|member| self.export(&member).map(|export| (member, export))).unzip();
-        let mut parts: Vec<(usize, Member, Export)> =
-            plans::components(exports.iter().map(Export::plan), |id| self.catalog.relation(id).is_some_and(|table| table.is_in_memory()))
-                .into_iter()
-                .zip(members)
-                .zip(exports)
-                .map(|((component, member), export)| (component, member, export))
-                .collect();
+        let (members, exports): (Vec<Member>, Vec<Vec<Export>>) = pending
+            .into_iter()
+            .map(|member| {
+                let exports = self.exports(&member);
+                (member, exports)
+            })
+            .unzip();
+        let is_table = |id| self.catalog.relation(id).is_some_and(|table| table.is_in_memory());
+        let components = plans::components(exports.iter().map(|exports| exports.iter().map(Export::plan)), is_table);
+        let mut parts: Vec<(usize, Member, Vec<Export>)> = components
+            .into_iter()
+            .zip(members)
+            .zip(exports)
+            .filter(|(_, exports)| !exports.is_empty())
+            .map(|((component, member), exports)| (component, member, exports))
+            .collect();
         parts.sort_by_key(|(component, ..)| *component);
         let mut failed = Ok(());
         while let Some((component, ..)) = parts.first() {
             let component = *component;
             let rest = parts.split_off(parts.partition_point(|part| part.0 == component));
-            let (members, exports): (Vec<Member>, Vec<Export>) = parts.into_iter().map(|(_, member, export)| (member, export)).unzip();
+            let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
+                parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports) {
+            match self.install(exports.into_iter().flatten().collect()) {
                 Ok(dataflow) => self.catalog.installed(dataflow, members),
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
@@ -169,10 +180,17 @@ impl Session {
         Ok(installed.id)
     }
 
+    /// What keeps a member up to date; under an audit also what it is compared with.
+    fn exports(&mut self, member: &Member) -> Vec<Export> {
+        let export = self.export(member);
+        let audited = self.audit.as_mut().and_then(|audit| audit.exports(member, &self.catalog));
+        export.into_iter().chain(audited.into_iter().flatten()).collect()
+    }
+
     fn export(&mut self, member: &Member) -> Option<Export> {
         match member {
             Member::View(name) => {
-                let view = self.catalog.find_view(name)?;
+                let view = self.catalog.find_view(name).filter(|view| view.materialized)?;
                 Some(Export::Maintain { name: name.clone(), plan: view.plan.clone() })
             }
             Member::Job(name) => {

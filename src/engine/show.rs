@@ -106,8 +106,7 @@ fn connector_of(table: &Table) -> Option<&str> {
 /// The rows of `weir_arrangements`.
 pub(super) fn arrangements(all: Vec<ArrangementInfo>) -> Result<RecordBatch> {
     let text = |of: fn(&ArrangementInfo) -> &str| texts(all.iter().map(|a| of(a).to_string()));
-    let text_or_null =
-        |of: fn(&ArrangementInfo) -> &Option<String>| Arc::new(all.iter().map(|a| of(a).clone()).collect::<StringArray>()) as ArrayRef;
+    let text_or_null = |of: fn(&ArrangementInfo) -> &Option<String>| texts_or_null(all.iter().map(|a| of(a).clone()));
     let count = |of: fn(&ArrangementInfo) -> i64| Arc::new(Int64Array::from_iter_values(all.iter().map(of))) as ArrayRef;
     let count_or_null = |of: fn(&ArrangementInfo) -> Option<i64>| Arc::new(all.iter().map(of).collect::<Int64Array>()) as ArrayRef;
     batch_of([
@@ -134,6 +133,11 @@ pub(super) fn texts(values: impl IntoIterator<Item = String>) -> ArrayRef {
     Arc::new(StringArray::from(values.into_iter().collect::<Vec<_>>()))
 }
 
+/// A column of text or NULL.
+pub(super) fn texts_or_null(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<StringArray>())
+}
+
 fn truths(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     Arc::new(BooleanArray::from(values.into_iter().collect::<Vec<_>>()))
 }
@@ -143,7 +147,8 @@ pub(super) fn batch<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) 
     batch_of(columns.into_iter().map(|(name, values)| (name, false, values)))
 }
 
-fn batch_of<'a>(columns: impl IntoIterator<Item = (&'a str, bool, ArrayRef)>) -> Result<RecordBatch> {
+/// Rows of columns, each with whether it may be NULL.
+pub(super) fn batch_of<'a>(columns: impl IntoIterator<Item = (&'a str, bool, ArrayRef)>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, nullable, values)| (name, values, nullable)))?)
 }
 

@@ -91,6 +91,7 @@ pub enum ExportKind {
 pub enum Outlet {
     Sink { key: Vec<usize>, sink: Box<dyn Sink> },
     Subscriber(Sender<Result<super::Update>>),
+    Receiver(Box<dyn Deliver + std::marker::Send>),
 }
 
 /// What a dataflow came to be.
@@ -358,6 +359,7 @@ fn outlet_receiver(plan: &Plan, outlet: Option<Outlet>, post: Post) -> Result<Op
     Ok(match outlet {
         None => Some(Box::new(Watch(post))),
         Some(Outlet::Sink { key, sink }) => Some(Box::new(Publish::new(plan.row(), key, sink, post)?)),
+        Some(Outlet::Receiver(to)) => Some(to),
         Some(Outlet::Subscriber(to)) => Some(Box::new(Send::new(plan.row(), to, post)?)),
     })
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Arrangement, Fingerprint, Memory, Node, Part, Plan, Retention};
+use super::rewrite::Rewrite;
+use super::{Arrangement, Fingerprint, Memory, Plan, Retention};
 
 /// What arrangements forget from now on, by what identifies them as they are.
 pub type Figures = HashMap<Fingerprint, (Retention, Memory)>;
@@ -62,38 +63,16 @@ struct Altered<'a> {
     plans: HashMap<(Fingerprint, bool), Plan>,
 }
 
-impl Altered<'_> {
+impl Rewrite for Altered<'_> {
     fn plan(&mut self, plan: &Plan) -> Plan {
         let known = (plan.fingerprint(), plan.is_boundary());
         if let Some(altered) = self.plans.get(&known) {
             return altered.clone();
         }
-        let altered = Plan::new(self.node(plan.node()), plan.row().clone());
+        let altered = Plan::new(plan.node().over(self), plan.row().clone());
         let altered = if plan.is_boundary() { altered.boundary() } else { altered };
         self.plans.insert(known, altered.clone());
         altered
-    }
-
-    fn node(&mut self, node: &Node) -> Node {
-        match node {
-            Node::Get { id, name, retracts } => Node::Get { id: *id, name: name.clone(), retracts: *retracts },
-            Node::Constant { rows, diffs } => Node::Constant { rows: rows.clone(), diffs: diffs.clone() },
-            Node::Linear { input, steps } => Node::Linear { input: self.plan(input), steps: steps.clone() },
-            Node::Negate { input } => Node::Negate { input: self.plan(input) },
-            Node::Union { inputs } => Node::Union { inputs: inputs.iter().map(|input| self.plan(input)).collect() },
-            Node::Settle { input, policy, expiry } => Node::Settle { input: self.plan(input), policy: *policy, expiry: *expiry },
-            Node::Remember { input } => Node::Remember { input: self.arrangement(input) },
-            Node::Join { kind, left, right } => Node::Join { kind: *kind, left: self.arrangement(left), right: self.arrangement(right) },
-            Node::Reduce { parts, outputs, always } => {
-                let parts = parts.iter().map(|part| Part { input: self.arrangement(&part.input), kind: part.kind.clone() }).collect();
-                Node::Reduce { parts, outputs: outputs.clone(), always: always.clone() }
-            }
-            Node::TopK { input, offset, limit, rank, expose } => {
-                Node::TopK { input: self.arrangement(input), offset: *offset, limit: *limit, rank: *rank, expose: *expose }
-            }
-            Node::Window { input, functions } => Node::Window { input: self.arrangement(input), functions: functions.clone() },
-            Node::Threshold { input, kind } => Node::Threshold { input: self.arrangement(input), kind: *kind },
-        }
     }
 
     fn arrangement(&mut self, arrangement: &Arrangement) -> Arrangement {

@@ -1,5 +1,7 @@
 //! What bounds the state that a plan keeps.
 
+use std::fmt;
+
 use super::{Arrangement, Node, Origin, Plan, Policy};
 
 /// What bounds an arrangement.
@@ -13,10 +15,20 @@ pub enum Bound {
     Nothing(String),
 }
 
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::Retention => f.write_str("ttl"),
+            Bound::Input => f.write_str("its input"),
+            Bound::Nothing(reason) => write!(f, "unbounded because {reason}"),
+        }
+    }
+}
+
 impl Arrangement {
     /// What bounds it.
     pub fn bound(&self) -> Bound {
-        if self.retention.is_some_and(|retention| retention.ttl.is_some()) {
+        if self.forgets() {
             Bound::Retention
         } else if self.input.is_bounded() {
             Bound::Input
@@ -27,6 +39,11 @@ impl Arrangement {
             };
             Bound::Nothing(said)
         }
+    }
+
+    /// Whether it forgets by itself.
+    pub fn forgets(&self) -> bool {
+        self.retention.is_some_and(|retention| retention.ttl.is_some())
     }
 
     fn is_bounded(&self) -> bool {

@@ -160,7 +160,7 @@ impl Flowchart {
         let arrangements = plan.arrangements();
         let inputs: Vec<(usize, String)> = match arrangements.is_empty() {
             true => plan.inputs().into_iter().map(|input| (self.plan(input), String::new())).collect(),
-            false => arrangements.into_iter().map(|a| (self.plan(&a.input), format!("|\"{}\"|", escaped(&key(a))))).collect(),
+            false => arrangements.into_iter().map(|a| (self.plan(&a.input), edge(a))).collect(),
         };
         let number = self.numbers.len() + 1;
         self.numbers.insert(plan.fingerprint(), number);
@@ -170,6 +170,16 @@ impl Flowchart {
         }
         number
     }
+}
+
+/// The label of an edge into state: the key, and what bounds it.
+fn edge(arrangement: &Arrangement) -> String {
+    let bound = match (arrangement.bound(), arrangement.retention.and_then(|retention| retention.ttl)) {
+        (Bound::Retention, Some(ttl)) => format!("ttl {}", format_duration(ttl)),
+        (Bound::Nothing(_), _) => "unbounded".to_owned(),
+        _ => "bounded by its input".to_owned(),
+    };
+    format!("|\"{}<br/>{bound}\"|", escaped(&key(arrangement)))
 }
 
 /// Text inside the quotes of a Mermaid label.
@@ -575,17 +585,17 @@ Reduce key=[] string_agg(v, ',')
     }
 
     #[test]
-    fn a_flowchart_has_each_plan_once_and_keys_on_the_edges_into_state() {
+    fn a_flowchart_has_each_plan_once_and_keys_and_bounds_on_the_edges_into_state() {
         let expected = [
             "flowchart BT",
             "  n1[\"Get t\"]",
             "  n2[\"Linear filter=[v #gt; 0] project=[k]\"]",
             "  n1 --> n2",
             "  n3[\"Reduce key=[k] count(*)\"]",
-            "  n2 -->|\"[k]\"| n3",
+            "  n2 -->|\"[k]<br/>unbounded\"| n3",
             "  n4[\"Join inner on [k]\"]",
-            "  n3 -->|\"[k]\"| n4",
-            "  n3 -->|\"[k]\"| n4",
+            "  n3 -->|\"[k]<br/>unbounded\"| n4",
+            "  n3 -->|\"[k]<br/>unbounded\"| n4",
         ];
         let chart = explain(&join(counted_by_key(), counted_by_key()), Format::Mermaid);
         assert_eq!(chart.lines().collect::<Vec<_>>(), expected);

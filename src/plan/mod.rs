@@ -22,10 +22,13 @@
 
 mod alter;
 mod bounds;
+mod exact;
 mod explain;
 mod fingerprint;
 pub mod lower;
 mod memory;
+mod rewrite;
+mod state;
 
 use std::sync::Arc;
 
@@ -39,6 +42,7 @@ pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};
+pub use state::{State, names};
 
 /// A scalar expression over the columns of a row, by position.
 pub type Scalar = Arc<dyn PhysicalExpr>;
@@ -194,7 +198,7 @@ pub enum JoinKind {
 }
 
 /// One arrangement of a [`Node::Reduce`] and what it is read for. All parts have the same key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Part {
     pub input: Arrangement,
     pub kind: PartKind,

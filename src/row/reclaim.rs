@@ -11,13 +11,13 @@
 //!
 //! Once the last rows that were taken away are behind all readers, the trace holds what is live and nothing else after a
 //! bounded number of steps (advances of time, with rows or without): at once where as much was taken away as is left,
-//! else after so many that their [`EARNED`] credit makes up for what is left.
+//! else after so many that their `EARNED` credit makes up for what is left.
 //!
 //! # What it costs
 //!
 //! Writing anew reads every update once. It happens for every half of them that was taken away, in steps in which at
 //! most a thousandth of them comes, or on the credit of steps in which none does. So a trace that is busy is left to its
-//! merges. Each activation reads at most [`FUEL`] updates.
+//! merges. Each activation reads at most `FUEL` updates.
 
 use std::rc::Rc;
 

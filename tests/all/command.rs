@@ -50,7 +50,9 @@ fn every_example_in_every_help_runs() {
         std::os::unix::fs::symlink(Path::new(ROOT).join(name), folder.0.join(name)).expect("a link in a folder of ours");
     }
     let mut examples = BTreeSet::new();
-    for arguments in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["shell", "--help"], &["test", "--help"]] {
+    for command in ["", "run", "explain", "check", "audit", "shell", "test"] {
+        let arguments = [command, "--help"];
+        let arguments = if command.is_empty() { &arguments[1..] } else { &arguments };
         let help = text(&weir(&folder.0, arguments, "").stdout);
         let (_, shown) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{arguments:?} has no examples"));
         examples.extend(shown.lines().take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()));
@@ -90,7 +92,7 @@ fn what_the_parser_refuses_has_its_file_line_and_text_in_every_command() {
     let script = "SELECT 1 AS a;\n\nMERGE INTO t USING u;\nSELECT 2 AS b;";
     let folder = Folder::new("refusals").with("q.sql", script);
     let refusal = ":3: not supported: statement MERGE\n    MERGE INTO t USING u\n";
-    for arguments in [&["run", "-q", "q.sql"][..], &["explain", "q.sql"]] {
+    for arguments in [&["run", "-q", "q.sql"][..], &["explain", "q.sql"], &["check", "q.sql"], &["audit", "q.sql"]] {
         let output = weir(&folder.0, arguments, "");
         assert_eq!(text(&output.stderr), format!("error: q.sql{refusal}"), "{arguments:?}");
         assert_eq!(output.status.code(), Some(1));
@@ -199,4 +201,135 @@ fn a_file_that_a_script_has_read_is_not_overwritten_by_an_insert_into_its_table(
         assert!(text(&output.stderr).contains("would overwrite the file that table 'e' reads"), "{script}: {}", text(&output.stderr));
         assert_eq!(std::fs::read_to_string(folder.0.join("e.csv")).expect("it is there"), "1\n2\n", "{script}");
     }
+}
+
+const LOGIN: &str = "CREATE TABLE login (user_id BIGINT, t_date DATE);\n";
+
+#[test]
+fn check_tells_what_is_unbounded_with_its_place_and_fails_only_if_told_to() {
+    let script = format!(
+        "{LOGIN}\nCREATE VIEW n AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+CREATE MATERIALIZED VIEW m WITH (state_ttl = '3 days') AS SELECT t_date, COUNT(*) AS n FROM login GROUP BY t_date;
+CREATE TABLE out (user_id BIGINT, n BIGINT) WITH ('connector' = 'file', 'path' = 'out.csv', 'format' = 'csv');
+INSERT INTO out SELECT user_id, n FROM n;
+INSERT INTO out SELECT a.user_id, b.n FROM login AS a JOIN n AS b ON a.user_id = b.user_id;"
+    );
+    let folder = Folder::new("check").with("q.sql", &script);
+    let expected = "\
+q.sql:3: warning: view n: Reduce by [user_id]: unbounded because no state_ttl is set
+    write VIEW n WITH (state_ttl = '...') AS, or SET state_ttl = '...' before it
+q.sql:7: warning: insert into out: Join of a by [user_id]: unbounded because no state_ttl is set
+    write SELECT /*+ STATE_TTL('a' = '...') */, or SET state_ttl = '...' before it
+q.sql:7: warning: insert into out: Join of b by [user_id]: unbounded because no state_ttl is set
+    write SELECT /*+ STATE_TTL('b' = '...') */, or SET state_ttl = '...' before it
+";
+    for (arguments, code) in [(&["check", "q.sql"][..], 0), (&["check", "--deny-unbounded", "q.sql"], 1)] {
+        let output = weir(&folder.0, arguments, "");
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (expected.to_owned(), "3 warnings\n".to_owned()), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+    assert!(!folder.0.join("out.csv").exists(), "a check opens no sink");
+}
+
+#[test]
+fn a_memory_shorter_than_that_of_what_it_reads_is_a_warning_and_no_reason_to_fail() {
+    let script = format!(
+        "{LOGIN}CREATE VIEW n WITH (state_ttl = '7 days') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+CREATE VIEW o WITH (state_ttl = '3 days') AS SELECT n, COUNT(*) AS users FROM n GROUP BY n;"
+    );
+    let folder = Folder::new("shorter").with("q.sql", &script);
+    let output = weir(&folder.0, &["check", "--deny-unbounded", "q.sql"], "");
+    let told = text(&output.stdout);
+    assert!(told.starts_with("q.sql:3: warning: view o: "), "{told}");
+    assert!(told.contains("its ttl of 3 days is shorter than the 7 days of view n: "), "{told}");
+    assert_eq!((text(&output.stderr).as_str(), output.status.code()), ("1 warning\n", Some(0)));
+}
+
+#[test]
+fn a_check_fails_at_a_statement_that_is_wrong() {
+    let output = weir(&Folder::new("check fails").0, &["check", "-"], "SELECT 1 AS one;\nCREATE VIEW v AS SELECT a FROM nowhere;");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("error: stdin:2: "), "{}", text(&output.stderr));
+}
+
+/// Two of three users come back nine days after their first day; one of them on a day between.
+const DAYS: &str = "SET clock = 'manual';
+CREATE TABLE login (user_id BIGINT, t_date DATE, proctime AS PROCTIME());
+CREATE VIEW debut DEBUT AS
+SELECT t_date, user_id,
+       MIN(t_date) OVER (PARTITION BY user_id ORDER BY proctime ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS t_debut
+FROM login;
+CREATE MATERIALIZED VIEW dau WITH (state_ttl = '3 days') AS
+SELECT t_date, COUNT(DISTINCT user_id) AS users, COUNT(DISTINCT CASE WHEN t_date = t_debut THEN user_id END) AS new_users
+FROM debut GROUP BY t_date;
+CREATE TABLE report (t_date DATE, users BIGINT, new_users BIGINT) WITH ('connector' = 'file', 'path' = 'report.json', 'format' = 'json');
+INSERT INTO report SELECT t_date, users, new_users FROM dau;
+CREATE TABLE shown (t_date DATE, users BIGINT, new_users BIGINT) WITH ('connector' = 'print');
+INSERT INTO shown SELECT t_date, users, new_users FROM dau;
+ADVANCE TO TIMESTAMP '2026-01-01 08:00:00';
+INSERT INTO login (user_id, t_date) VALUES (1, DATE '2026-01-01'), (2, DATE '2026-01-01'), (3, DATE '2026-01-01');
+ADVANCE TO TIMESTAMP '2026-01-03 08:00:00';
+INSERT INTO login (user_id, t_date) VALUES (2, DATE '2026-01-03');
+SELECT * FROM dau;
+ADVANCE TO TIMESTAMP '2026-01-05 08:00:00';
+INSERT INTO login (user_id, t_date) VALUES (2, DATE '2026-01-05');
+ADVANCE TO TIMESTAMP '2026-01-10 08:00:00';
+INSERT INTO login (user_id, t_date) VALUES (1, DATE '2026-01-10'), (2, DATE '2026-01-10');
+";
+
+/// The figures of an audit that do not depend on how traces have been merged: view, ttl, rows, differ, worst, worst_at, first_at.
+fn figures(csv: &str) -> Vec<String> {
+    let mut reader = csv.lines();
+    assert!(reader.next().is_some_and(|header| header.starts_with("view,ttl,rows,differ,worst,worst_at,first_at,expired,")), "{csv}");
+    reader.map(|line| line.rsplitn(6, ',').last().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn an_audit_of_a_coarse_ttl_says_which_new_users_were_counted_twice() {
+    // The ttl of three days has forgotten user 1 on the 4th and user 2 on the 8th, so on the 10th both are new again.
+    let folder = Folder::new("audit coarse").with("q.sql", &DAYS.replace("DEBUT", "WITH (state_ttl = '3 days')"));
+    for workers in ["1", "2"] {
+        let output = weir(&folder.0, &["audit", "q.sql", "--workers", workers, "--format", "csv"], "");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        // Of the seven logins two have the wrong debut, of the four days one has the wrong figure: a wrong row is one too many
+        // and one too few.
+        let expected = [
+            "debut,3 days by [user_id],7,4,4,2026-01-10 08:00:00,2026-01-10 08:00:00",
+            "dau,\"3 days by [t_date], 3 days by [user_id]\",4,2,2,2026-01-10 08:00:00,2026-01-10 08:00:00",
+        ];
+        assert_eq!(figures(&text(&output.stdout)), expected, "{workers} worker(s)");
+        let said = "debut differs first at 2026-01-10 08:00:00:
+  + (2026-01-10, 1, 2026-01-10)  only with its ttl
+  - (2026-01-10, 1, 2026-01-01)  missing with its ttl
+dau differs first at 2026-01-10 08:00:00:
+  + (2026-01-10, 2, 2)  only with its ttl
+  - (2026-01-10, 2, 0)  missing with its ttl
+";
+        assert_eq!(text(&output.stderr), said, "{workers} worker(s)");
+    }
+    let table = text(&weir(&folder.0, &["audit", "q.sql"], "").stdout);
+    assert!(table.contains("│ dau ") && table.ends_with("  - (2026-01-10, 2, 0)  missing with its ttl\n"), "{table}");
+    assert!(!table.contains("+I[") && !table.contains("new_users"), "what the script shows is not a part of it: {table}");
+    assert!(!folder.0.join("report.json").exists(), "an audit writes no sink");
+}
+
+#[test]
+fn an_audit_of_a_ttl_that_costs_nothing_says_so() {
+    // The days are forgotten after three, and nobody asks for one of them again; the debuts are never.
+    let folder = Folder::new("audit fine").with("q.sql", &DAYS.replace("DEBUT", "WITH (state_ttl = 'never')"));
+    let output = weir(&folder.0, &["audit", "q.sql", "--format", "csv"], "");
+    assert_eq!(figures(&text(&output.stdout)), ["debut,no ttl,,,,,", "dau,3 days by [t_date],4,0,0,,"]);
+    assert_eq!(text(&output.stderr), "nothing that was published differs\n");
+}
+
+#[test]
+fn an_audit_without_a_ttl_or_without_an_expiry_says_so() {
+    let folder = Folder::new("audit nothing");
+    let script = DAYS.replace("DEBUT", "").replace("WITH (state_ttl = '3 days')", "");
+    let output = weir(&folder.0, &["audit", "-", "--format", "csv"], &script);
+    assert_eq!(figures(&text(&output.stdout)), ["debut,no ttl,,,,,", "dau,no ttl,,,,,"]);
+    assert_eq!(text(&output.stderr), "no view has a ttl\n");
+    let output = weir(&folder.0, &["audit", "-", "--format", "csv", "--set", "state_ttl=30 days"], &script);
+    assert_eq!(figures(&text(&output.stdout))[1], "dau,\"30 days by [t_date], 30 days by [user_id]\",4,0,0,,");
+    assert_eq!(text(&output.stderr), "nothing expired in this run\n");
 }

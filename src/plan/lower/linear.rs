@@ -29,6 +29,25 @@ pub(super) fn project_columns(input: Plan, columns: impl IntoIterator<Item = usi
     project(input, items)
 }
 
+/// The rows that `steps`, of which the last makes rows of type `row`, make of those of `input`.
+pub(super) fn steps(input: Plan, steps: &[Step], row: &RowType) -> Plan {
+    if steps.iter().any(|step| matches!(step, Step::Unnest { .. })) {
+        return Plan::new(Node::Linear { input, steps: steps.to_vec() }, row.clone());
+    }
+    let made = steps.iter().fold(input, |input, step| match step {
+        Step::Filter(predicate) => filter(input, predicate.clone()),
+        Step::Project(items) => project(input, items.clone()),
+        Step::Unnest { .. } => input,
+    });
+    if made.row().columns.iter().zip(row.columns.iter()).all(|(made, column)| made.name == column.name) {
+        return made;
+    }
+    let items = row.columns.iter().enumerate().map(|(index, column)| (pick(made.row(), index).0, column.clone())).collect();
+    let (base, mut steps) = open(&made);
+    push(&mut steps, Step::Project(items));
+    Plan::new(Node::Linear { input: base, steps }, row.clone())
+}
+
 /// One row for each element of the list in `column`, which makes rows of type `row`.
 pub(super) fn unnest(input: Plan, column: usize, outer: bool, row: RowType) -> Plan {
     append(input, Step::Unnest { column, outer }, row)

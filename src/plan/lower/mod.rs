@@ -1,6 +1,6 @@
 //! From DataFusion's logical plans to the algebra, one file a node family.
 //!
-//! [`lower`] keeps one promise that every file relies on: the `i`th column of the plan's rows is the `i`th field of the
+//! `lower` keeps one promise that every file relies on: the `i`th column of the plan's rows is the `i`th field of the
 //! logical plan's schema, of its plain type ([`plain_type`]). What a stateful node needs first (its key, its order) is
 //! brought there by a projection before it, and brought back by one after it; adjacent projections fuse.
 //!
@@ -29,7 +29,7 @@ use datafusion_expr::LogicalPlan;
 use datafusion_expr::logical_plan::{Distinct, Filter, Projection};
 
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, RowType, Step};
 use crate::sql::retention::Retentions;
 
 pub use leaf::RelationSource;
@@ -70,6 +70,11 @@ fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Resu
 /// there are names.
 pub fn named(plan: Plan, names: Vec<String>) -> Plan {
     linear::rename(plan, names)
+}
+
+/// These steps over `input`, which make rows of type `row`: fused with those that `input` ends with.
+pub fn linear(input: Plan, steps: &[Step], row: &RowType) -> Plan {
+    linear::steps(input, steps, row)
 }
 
 fn project(projection: &Projection, said: &Retentions) -> Result<Plan> {

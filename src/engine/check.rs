@@ -1,0 +1,261 @@
+//! What a script's views and jobs remember that they should perhaps not, told before anything runs.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use super::Engine;
+use super::explain::{Made, MadeBy};
+use super::session::Session;
+use crate::error::Result;
+use crate::plan::{Arrangement, Bound, Fingerprint};
+use crate::sql::duration::format_duration;
+use crate::sql::statement::Parsed;
+
+/// Looks at a script, a statement at a time. Arrangements that several views share are told of once, for the first.
+pub struct Check {
+    engine: Engine,
+    seen: Seen,
+}
+
+/// The arrangements that were met, and what needed each first.
+#[derive(Default)]
+struct Seen {
+    needed_by: HashMap<Fingerprint, MadeBy>,
+}
+
+/// Something about an arrangement that deserves a second thought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What needs it first.
+    pub by: MadeBy,
+    pub place: Place,
+    pub problem: Problem,
+}
+
+/// An arrangement, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// As EXPLAIN names it.
+    pub operator: String,
+    /// A join side's name in FROM.
+    pub input: Option<String>,
+    /// The names of the key's columns, with commas between; empty where all rows are one group.
+    pub key: String,
+}
+
+/// What is the matter with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// Nothing bounds it, for this reason.
+    Unbounded(String),
+    /// It forgets sooner (milliseconds) than one that it reads from, so that changes come for what it has forgotten.
+    ShorterThanUpstream { ttl: u64, upstream: Place, needed_by: MadeBy, upstream_ttl: u64 },
+}
+
+impl Check {
+    pub(super) fn new(engine: Engine) -> Self {
+        Check { engine, seen: Seen::default() }
+    }
+
+    /// What there is to say of a statement's views and jobs. Its definitions are made; nothing flows.
+    ///
+    /// # Errors
+    ///
+    /// Those of the statement.
+    pub fn statement(&mut self, parsed: &Parsed) -> Result<Vec<Finding>> {
+        let seen = &mut self.seen;
+        self.engine.with_session(|session| {
+            let made = session.plans_of(parsed)?;
+            let stored = session.stored();
+            Ok(made.iter().filter(|made| made.is_maintained).flat_map(|made| seen.findings(made, &stored)).collect())
+        })
+    }
+}
+
+impl Session {
+    /// The arrangements that are the tables in memory themselves.
+    pub fn stored(&self) -> HashSet<Fingerprint> {
+        self.catalog.tables().filter(|table| table.is_in_memory()).filter_map(|table| table.input().kept()).collect()
+    }
+}
+
+impl Seen {
+    fn findings(&mut self, made: &Made, stored: &HashSet<Fingerprint>) -> Vec<Finding> {
+        let all: Vec<(&str, &Arrangement)> = made.plan.all_arrangements().collect();
+        let new = |(_, arrangement): &&(&str, &Arrangement)| {
+            let id = arrangement.fingerprint();
+            !stored.contains(&id) && !self.needed_by.contains_key(&id)
+        };
+        let new: Vec<(&str, &Arrangement)> = all.iter().filter(new).copied().collect();
+        for (_, arrangement) in &new {
+            self.needed_by.insert(arrangement.fingerprint(), made.by.clone());
+        }
+        let finding = |(operator, arrangement): &(&str, &Arrangement)| {
+            let problem = self.problem(arrangement)?;
+            Some(Finding { by: made.by.clone(), place: Place::of(operator, arrangement), problem })
+        };
+        let mut findings: Vec<Finding> = Vec::new();
+        for finding in new.iter().filter_map(finding) {
+            // The arrangements of one aggregate may differ in nothing that a person would see.
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+        findings
+    }
+
+    fn problem(&self, arrangement: &Arrangement) -> Option<Problem> {
+        match (arrangement.bound(), arrangement.retention.and_then(|retention| retention.ttl)) {
+            (Bound::Nothing(reason), _) => Some(Problem::Unbounded(reason)),
+            (_, Some(ttl)) => self.longer_upstream(arrangement, ttl),
+            _ => None,
+        }
+    }
+
+    /// The arrangement with the longest memory among those that this one reads from, if it is longer than its own.
+    fn longer_upstream(&self, arrangement: &Arrangement, ttl: u64) -> Option<Problem> {
+        let finite = |(operator, upstream): (&'static str, &Arrangement)| {
+            let upstream_ttl = upstream.retention?.ttl?;
+            let needed_by = self.needed_by.get(&upstream.fingerprint())?.clone();
+            Some((upstream_ttl, Place::of(operator, upstream), needed_by))
+        };
+        let all = arrangement.input.all_arrangements().filter_map(finite);
+        // Of equal ones the first, which is the nearest.
+        let longest = all.reduce(|longest, other| if other.0 > longest.0 { other } else { longest });
+        let (upstream_ttl, upstream, needed_by) = longest.filter(|longest| longest.0 > ttl)?;
+        Some(Problem::ShorterThanUpstream { ttl, upstream, needed_by, upstream_ttl })
+    }
+}
+
+impl Place {
+    fn of(operator: &str, arrangement: &Arrangement) -> Self {
+        Place { operator: operator.to_owned(), input: arrangement.name.clone(), key: arrangement.key_names() }
+    }
+}
+
+impl Finding {
+    /// Whether it is state that nothing bounds.
+    pub fn is_unbounded(&self) -> bool {
+        matches!(self.problem, Problem::Unbounded(_))
+    }
+
+    /// What to write instead.
+    pub fn advice(&self) -> String {
+        match (&self.problem, &self.by) {
+            (Problem::ShorterThanUpstream { ttl, upstream_ttl, .. }, _) => {
+                format!("give it '{}' or more, or what it reads '{}' or less", format_duration(*upstream_ttl), format_duration(*ttl))
+            }
+            (Problem::Unbounded(_), MadeBy::View(name)) => {
+                let option = match self.place.input.as_deref() {
+                    None => "state_ttl".to_owned(),
+                    Some(input) if input.chars().all(|c| c.is_alphanumeric() || c == '_') => format!("state_ttl.{input}"),
+                    Some(input) => format!("'state_ttl.{input}'"),
+                };
+                format!("write VIEW {name} WITH ({option} = '...') AS, or SET state_ttl = '...' before it")
+            }
+            (Problem::Unbounded(_), _) => match &self.place.input {
+                None => "write SET state_ttl = '...' before it".to_owned(),
+                Some(input) => format!("write SELECT /*+ STATE_TTL('{input}' = '...') */, or SET state_ttl = '...' before it"),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.by, self.place)?;
+        match &self.problem {
+            Problem::Unbounded(reason) => write!(f, ": unbounded because {reason}"),
+            Problem::ShorterThanUpstream { ttl, upstream, needed_by, upstream_ttl } => {
+                write!(f, ": its ttl of {} is shorter than the {} of ", format_duration(*ttl), format_duration(*upstream_ttl))?;
+                if *needed_by != self.by {
+                    write!(f, "{needed_by}: ")?;
+                }
+                write!(f, "{upstream}, which it reads: changes come for what it has forgotten")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.operator)?;
+        if let Some(input) = &self.input {
+            write!(f, " of {input}")?;
+        }
+        if self.key.is_empty() { f.write_str(" as one group") } else { write!(f, " by [{}]", self.key) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Clock;
+
+    /// The findings of a script's statements, as text.
+    fn check(script: &str) -> Vec<String> {
+        let engine = Engine::builder().clock(Clock::Manual).build().unwrap();
+        let mut check = engine.check();
+        crate::sql::statements(script).flat_map(|parsed| check.statement(&parsed.unwrap()).unwrap()).map(|f| f.to_string()).collect()
+    }
+
+    const LOGIN: &str = "CREATE TABLE login (user_id BIGINT, t_date DATE);";
+
+    #[test]
+    fn state_that_nothing_bounds_is_found_once_however_many_views_need_it() {
+        let views = "CREATE VIEW n AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+            CREATE VIEW m AS SELECT user_id AS u, COUNT(*) AS m FROM login GROUP BY user_id;
+            CREATE VIEW o WITH (state_ttl = 'never') AS SELECT n, COUNT(*) AS users FROM n GROUP BY n;";
+        let found = check(&format!("{LOGIN}{views}"));
+        let expected = [
+            "view n: Reduce by [user_id]: unbounded because no state_ttl is set",
+            "view o: Reduce by [n]: unbounded because state_ttl is 'never' (view)",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_a_ttl_or_constants_bound_and_what_is_answered_once_is_no_finding() {
+        let statements = "CREATE VIEW n WITH (state_ttl = '3 days') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+            CREATE VIEW c AS SELECT a, COUNT(*) AS n FROM (VALUES (1), (2)) AS t (a) GROUP BY a;
+            INSERT INTO login VALUES (1, DATE '2026-01-01');
+            SELECT t_date, COUNT(*) AS n FROM login GROUP BY t_date;
+            EXPLAIN SELECT t_date, COUNT(*) AS n FROM login GROUP BY t_date;";
+        assert_eq!(check(&format!("{LOGIN}{statements}")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_table_in_memory_is_storage_and_an_index_of_it_is_state() {
+        let tables = "CREATE TABLE u (id BIGINT, name VARCHAR, PRIMARY KEY (id) NOT ENFORCED); CREATE TABLE o (id BIGINT, u BIGINT);";
+        let view = "CREATE VIEW v AS SELECT o.id, u.name FROM o JOIN u ON o.u = u.id WHERE u.id IS NOT NULL;";
+        let found = check(&format!("{tables}{view}"));
+        assert!(found.iter().any(|finding| finding.starts_with("view v: Join of o by [u]: ")), "{found:?}");
+        assert!(!found.iter().any(|finding| finding.contains("Join of u")), "{found:?}");
+    }
+
+    #[test]
+    fn a_ttl_shorter_than_that_of_what_it_reads_is_found_with_both() {
+        let views = "CREATE VIEW n WITH (state_ttl = '7 days') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+            CREATE VIEW o WITH (state_ttl = '3 days') AS SELECT n, COUNT(*) AS users FROM n GROUP BY n;
+            CREATE VIEW p WITH (state_ttl = '7 days') AS SELECT n + 1 AS n1, COUNT(*) AS users FROM n GROUP BY n + 1;";
+        let found = check(&format!("{LOGIN}{views}"));
+        let expected = "view o: Reduce by [n]: its ttl of 3 days is shorter than the 7 days of view n: Reduce by [user_id], which it reads: \
+            changes come for what it has forgotten";
+        assert_eq!(found.len(), 1, "{found:?}");
+        // Whole rows that expire are remembered below an operator that does not read all of them.
+        assert_eq!(found[0].replace("Remember", "Reduce"), expected);
+    }
+
+    #[test]
+    fn the_advice_names_the_option_that_would_bound_it() {
+        let finding = |by: MadeBy, input: Option<&str>| {
+            let place = Place { operator: "Join".into(), input: input.map(str::to_owned), key: "id".into() };
+            Finding { by, place, problem: Problem::Unbounded("no state_ttl is set".into()) }.advice()
+        };
+        let view = || MadeBy::View("v".into());
+        assert!(finding(view(), None).starts_with("write VIEW v WITH (state_ttl = '...') AS, or SET state_ttl = '...'"));
+        assert!(finding(view(), Some("o")).contains("(state_ttl.o = '...')"));
+        assert!(finding(view(), Some("o+l")).contains("('state_ttl.o+l' = '...')"));
+        assert!(finding(MadeBy::Insert("s".into()), Some("o")).contains("/*+ STATE_TTL('o' = '...') */"));
+    }
+}

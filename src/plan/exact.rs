@@ -1,0 +1,59 @@
+//! What a plan would be if it forgot nothing.
+
+use std::collections::HashMap;
+
+use super::rewrite::Rewrite;
+use super::{Arrangement, Fingerprint, Memory, Node, Plan, lower};
+
+impl Plan {
+    /// The same query with all retention taken out, in whatever it reads, too: a plan with the same rows but for what has
+    /// expired. Where there is none it is the plan itself.
+    pub fn without_retention(&self) -> Plan {
+        Exact::default().plan(self)
+    }
+
+    /// Whether anything in it is forgotten after a time.
+    pub fn forgets(&self) -> bool {
+        self.all_arrangements().any(|(_, arrangement)| arrangement.forgets())
+    }
+}
+
+/// Plans without retention, by what they are with it (and whether that is a boundary): plans share their parts.
+#[derive(Default)]
+struct Exact(HashMap<(Fingerprint, bool), Plan>);
+
+impl Exact {
+    fn rebuilt(&mut self, plan: &Plan) -> Plan {
+        match plan.node() {
+            Node::Get { .. } | Node::Constant { .. } => plan.clone(),
+            Node::Settle { input, .. } => self.plan(input),
+            Node::Remember { input } => self.plan(&input.input),
+            // What was between two operators may be between them no longer.
+            Node::Linear { input, steps } => {
+                let exact = self.plan(input);
+                if exact.fingerprint() == input.fingerprint() { plan.clone() } else { lower::linear(exact, steps, plan.row()) }
+            }
+            node => Plan::new(node.over(self), plan.row().clone()),
+        }
+    }
+}
+
+impl Rewrite for Exact {
+    fn plan(&mut self, plan: &Plan) -> Plan {
+        let known = (plan.fingerprint(), plan.is_boundary());
+        if let Some(exact) = self.0.get(&known) {
+            return exact.clone();
+        }
+        let exact = match self.rebuilt(plan) {
+            same if same.fingerprint() == plan.fingerprint() => plan.clone(),
+            other if plan.is_boundary() => other.boundary(),
+            other => other,
+        };
+        self.0.insert(known, exact.clone());
+        exact
+    }
+
+    fn arrangement(&mut self, arrangement: &Arrangement) -> Arrangement {
+        Arrangement { input: self.plan(&arrangement.input), retention: None, memory: Memory::default(), ..arrangement.clone() }
+    }
+}
