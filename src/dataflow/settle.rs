@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::{Cursor, Span, Trace};
+use differential_dataflow::trace::{Cursor, Span};
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, Pipeline};
