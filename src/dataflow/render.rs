@@ -28,7 +28,7 @@ use super::window::Window;
 use super::{join, registry};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Arrangement, Column, Expiry, Fingerprint, JoinKind, Layout, Memory, Node, Plan, Policy, RelationId, Retention, RowType, Scope, Step,
+    Arrangement, Bound, Column, Expiry, Fingerprint, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention, RowType, Scope, Step,
     names,
 };
 use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
@@ -647,9 +647,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 None if operator.starts_with("Join") || operator == "Get" => Scope::Row,
                 None => Scope::Group,
             },
-            memory: match arrangement.retention {
-                None if arrangement.memory.ttl.is_some() => Memory::default(),
-                _ => arrangement.memory.clone(),
+            memory: match arrangement.bound() {
+                Bound::Retention | Bound::Nothing(_) => arrangement.memory.clone(),
+                Bound::Input => Memory { origin: Origin::Reads, ..Memory::default() },
             },
         }
     }
@@ -657,7 +657,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
     /// The label of what is derived from a join's side and forgets as that does.
     fn derived_label(&self, operator: &str, side: &Arrangement, key: &[Column]) -> Label {
         let label = self.label(operator, side, key);
-        Label { input: None, memory: Memory::default(), ..label }
+        let origin = if side.bound() == Bound::Retention { Origin::Reads } else { label.memory.origin };
+        Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
     }
 
     /// Notes an arrangement that has been made.

@@ -142,6 +142,7 @@ impl Session {
     pub fn alter_view(&mut self, name: &str, options: &[SqlOption]) -> Result<Outcome> {
         self.check_no_transaction("ALTER VIEW")?;
         let view = self.catalog.view(name)?;
+        let said: Vec<String> = options.iter().map(|option| format!("'{}' = '{}'", option.name, option.value)).collect();
         let options = altered(&view.options, options);
         let (planned, _) = self.plan_remembering(&view.query, Purpose::Maintain, &options)?;
         let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -164,6 +165,7 @@ impl Session {
         }
         if let Some(view) = self.catalog.view_mut(name) {
             view.options = options;
+            view.text.push_str(&format!(";\nALTER VIEW {name} SET ({})", said.join(", ")));
         }
         Ok(Outcome::Done(format!("ALTER VIEW {name}")))
     }

@@ -53,6 +53,8 @@ pub enum Origin {
     Input(String),
     /// A hint, as written.
     Hint(String),
+    /// Nothing was, and nothing need be: what it reads is taken away again.
+    Reads,
 }
 
 /// What expires as one.
@@ -118,6 +120,7 @@ impl fmt::Display for Origin {
             Origin::View(_) => f.write_str("view"),
             Origin::Input(option) => write!(f, "view option {option}"),
             Origin::Hint(hint) => write!(f, "hint {hint}"),
+            Origin::Reads => f.write_str("its input"),
         }
     }
 }
