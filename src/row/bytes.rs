@@ -294,7 +294,8 @@ impl BatchContainer for ByteRows {
     }
 
     fn clear(&mut self) {
-        *self = Self::default();
+        self.bytes.clear();
+        self.bounds = Bounds::default();
     }
 
     fn with_capacity(_: usize) -> Self {

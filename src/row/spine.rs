@@ -239,7 +239,7 @@ impl Sealable for SumUpdates {
 
 /// The first eight bytes, so that most comparisons need not follow a reference.
 #[inline]
-fn prefix(row: &[u8]) -> u64 {
+pub fn prefix(row: &[u8]) -> u64 {
     let mut bytes = [0u8; 8];
     let len = row.len().min(8);
     bytes[..len].copy_from_slice(&row[..len]);

@@ -405,8 +405,11 @@ impl BatchContainer for SumsContainer {
         self.push_ref(SumsRef { rows: item.rows, dense: item.dense, slots: &item.slots });
     }
 
+    /// Keeps its memory: a merge clears one for each key.
     fn clear(&mut self) {
-        *self = Self::with_capacity(0);
+        self.rows.clear();
+        self.slots.clear();
+        self.bounds = Bounds::default();
     }
 
     fn with_capacity(size: usize) -> Self {

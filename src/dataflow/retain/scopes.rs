@@ -12,6 +12,7 @@ use hashbrown::HashTable;
 
 use crate::plan::{Refresh, Retention};
 use crate::row::key_hash;
+use crate::row::spine::prefix;
 
 /// An instant that does not come.
 const NEVER: u64 = u64::MAX;
@@ -133,8 +134,10 @@ impl Scopes {
         let mut due = Vec::new();
         let records = &self.records;
         self.timers.take(before, |id| records.get(id).due, &mut due);
-        due.sort_unstable_by(|a, b| self.bytes(*a).cmp(self.bytes(*b)));
-        due
+        // By their first bytes where these tell them apart, without a look at the rest.
+        let mut by_prefix: Vec<(u64, ScopeId)> = due.into_iter().map(|id| (prefix(self.bytes(id)), id)).collect();
+        by_prefix.sort_unstable_by(|(a, a_id), (b, b_id)| a.cmp(b).then_with(|| self.bytes(*a_id).cmp(self.bytes(*b_id))));
+        by_prefix.into_iter().map(|(_, id)| id).collect()
     }
 
     /// How many scopes are alive.
