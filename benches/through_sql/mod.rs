@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir::engine::runtime::{Export, Input, Rows, Runtime};
-use weir::plan::{Memory, Node, Plan, RelationId, RowType};
+use weir::plan::{Flow, Memory, Node, Plan, RelationId, RowType};
 use weir::sql::planner::{Catalog, Purpose, Relation, plan_query};
 use weir::sql::retention::{Defaults, Retentions};
 use weir::sql::statement::Statement;
@@ -52,7 +52,7 @@ impl Catalog for Tables {
     fn relation(&self, name: &str) -> Option<Relation> {
         let index = self.0.iter().position(|(table, _)| *table == name)?;
         let schema = self.0[index].1.clone();
-        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), retracts: false };
+        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), flow: Flow::Appends };
         Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema })
     }
 

@@ -28,8 +28,8 @@ use super::window::Window;
 use super::{join, registry};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Arrangement, Bound, Column, Expiry, Fingerprint, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention, RowType, Scope, Step,
-    names,
+    Arrangement, Bound, Column, Expiry, Fingerprint, Flow, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention,
+    RowType, Scope, Step, names,
 };
 use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
@@ -692,12 +692,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
 impl Relation {
     /// The plan that gets this relation.
     pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone(), retracts: self.retracts() }, self.row.clone())
+        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow() }, self.row.clone())
     }
 
-    /// Whether rows may be taken away.
-    fn retracts(&self) -> bool {
-        self.kept || !self.primary_key.is_empty()
+    fn flow(&self) -> Flow {
+        if self.kept || !self.primary_key.is_empty() { Flow::Changes } else { Flow::Appends }
     }
 
     /// How its rows are arranged as they come, if they are.

@@ -186,6 +186,11 @@ impl Catalog {
         found
     }
 
+    /// Whether any of these is at work.
+    pub fn is_running(&self, members: &BTreeSet<Member>) -> bool {
+        members.iter().any(|member| self.dataflow(member).is_some())
+    }
+
     /// All views and jobs with their plans.
     pub fn plans(&self) -> impl Iterator<Item = (Member, &Plan)> {
         let views = self.views.values().map(|view| (Member::View(view.name.clone()), &view.plan));

@@ -145,6 +145,9 @@ impl Finding {
             (Problem::ShorterThanUpstream { ttl, upstream_ttl, .. }, _) => {
                 format!("give it '{}' or more, or what it reads '{}' or less", format_duration(*upstream_ttl), format_duration(*ttl))
             }
+            (Problem::Unbounded(_), _) if self.place.operator == "Get" => {
+                "write 'state_ttl' = '...' in the WITH of the table that it reads by primary key, or SET state_ttl = '...' before that".to_owned()
+            }
             (Problem::Unbounded(_), MadeBy::View(name)) => {
                 let option = match self.place.input.as_deref() {
                     None => "state_ttl".to_owned(),

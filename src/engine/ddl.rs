@@ -148,9 +148,10 @@ impl Session {
         let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
         let (old, new) = (view.plan.clone(), plans::select(&planned.plan, &planned.show, &names));
         let dependents = self.catalog.dependents(name);
+        let is_same = old.fingerprint() == new.fingerprint();
         match old.other_figures(&new) {
             Some(figures) => self.alter_figures(name, &dependents, figures)?,
-            None if self.is_running(&dependents) => {
+            None if self.catalog.is_running(&dependents) => {
                 return Err(Error::invalid(format!(
                     "view '{name}' is running, and ALTER VIEW changes no more of it than the figures of what it forgets already (state_ttl, \
                      state_ttl_max, ttl_refresh): what it remembers for ever, and on_expiry, are changed by DROP VIEW and CREATE VIEW"
@@ -167,11 +168,8 @@ impl Session {
             view.options = options;
             view.text.push_str(&format!(";\nALTER VIEW {name} SET ({})", said.join(", ")));
         }
-        Ok(Outcome::Done(format!("ALTER VIEW {name}")))
-    }
-
-    fn is_running(&self, members: &BTreeSet<Member>) -> bool {
-        members.iter().any(|member| self.catalog.dataflow(member).is_some())
+        let note = if is_same { " (nothing of what it remembers has changed)" } else { "" };
+        Ok(Outcome::Done(format!("ALTER VIEW {name}{note}")))
     }
 
     /// Has a view and all that read it forget by other figures from now on.

@@ -2,7 +2,8 @@
 //!
 //! A view is its plan, so a query over it shares whatever that plan is already rendered as. Changelogs and system
 //! tables are their rows at the moment of planning, which only a query that is answered once can have. In a
-//! transaction a table is what the transaction sees of it, and a view is planned again over that.
+//! transaction a table is what the transaction sees of it, and a view is planned again over that. So is a view that nothing
+//! runs where it is read once: nothing has been forgotten in it, whatever others remember of the same rows.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -84,7 +85,9 @@ impl<'a> Names<'a> {
     }
 
     fn view(&self, view: &View) -> Result<Plan> {
-        if self.transaction.is_none() {
+        let is_forgetful_and_idle = || view.plan.forgets() && !self.catalog.is_running(&self.catalog.dependents(&view.name));
+        let is_afresh = matches!(self.purpose, Purpose::Once { .. }) && is_forgetful_and_idle();
+        if self.transaction.is_none() && !is_afresh {
             // The rows of a materialized view are kept, so what reads it is to find them as they are.
             return Ok(if view.materialized { view.plan.boundary() } else { view.plan.clone() });
         }

@@ -18,7 +18,7 @@ use super::show::sql_type;
 use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Column, Memory, Node, Plan, RelationId, RowType, Scalar, Step};
+use crate::plan::{Arrangement, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step};
 use crate::sql::planner::{self, Purpose};
 use crate::sql::statement::{ColumnKind, CreateTable};
 
@@ -123,8 +123,19 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        let retracts = !self.primary_key.is_empty() || self.spec().is_none_or(TableSpec::retracts);
-        Plan::new(Node::Get { id: self.id, name: self.name.clone(), retracts }, self.row.clone())
+        let get = |flow, row| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow }, row);
+        let flow = match self.spec() {
+            Some(_) if !self.primary_key.is_empty() => {
+                let others = (0..self.row.len()).filter(|column| !self.primary_key.contains(column));
+                let columns = self.primary_key.iter().copied().chain(others).map(|column| self.row.columns[column].clone());
+                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns)), self.primary_key.len());
+                let retention = self.memory.retention(Scope::Group);
+                Flow::Upserts(Arc::new(Arrangement { retention, memory: self.memory.clone(), ..rows }))
+            }
+            Some(spec) if !spec.retracts() => Flow::Appends,
+            _ => Flow::Changes,
+        };
+        get(flow, self.row.clone())
     }
 
     /// The table as a dataflow knows it.

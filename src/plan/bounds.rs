@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use super::{Arrangement, Node, Origin, Plan, Policy};
+use super::{Arrangement, Layout, Node, Origin, Plan, Policy};
 
 /// What bounds an arrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
     /// It forgets by itself.
     Retention,
-    /// What it reads is taken away again: it holds no more than what the operators under it remember.
+    /// What it reads is taken away again, so that it holds no more than what the operators under it remember; or it is one
+    /// group's sums, whatever it reads.
     Input,
     /// Nothing, for this reason.
     Nothing(String),
@@ -30,7 +31,7 @@ impl Arrangement {
     pub fn bound(&self) -> Bound {
         if self.forgets() {
             Bound::Retention
-        } else if self.input.is_bounded() {
+        } else if self.input.is_bounded() || self.is_one_sum() {
             Bound::Input
         } else {
             let said = match &self.memory.origin {
@@ -44,6 +45,11 @@ impl Arrangement {
     /// Whether it forgets by itself.
     pub fn forgets(&self) -> bool {
         self.retention.is_some_and(|retention| retention.ttl.is_some())
+    }
+
+    /// Whether it is the sums of a single group, which take the same room over any number of rows.
+    fn is_one_sum(&self) -> bool {
+        self.key == 0 && matches!(self.layout, Layout::Sums(_))
     }
 
     fn is_bounded(&self) -> bool {

@@ -21,8 +21,8 @@ use std::fmt::Write;
 use arrow::compute::SortOptions;
 
 use super::{
-    Arrangement, Bound, Column, Fingerprint, Finish, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar, Step,
-    Sum, SumKind, Threshold,
+    Arrangement, Bound, Column, Fingerprint, Finish, Flow, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar,
+    Step, Sum, SumKind, Threshold,
 };
 use crate::eval::{readable, readable_aggregate, readable_window};
 use crate::sql::duration::format_duration;
@@ -88,6 +88,9 @@ impl Tree {
             let _ = write!(line, " (#{number})");
         }
         self.line(depth, &line);
+        if let Node::Get { flow: Flow::Upserts(arrangement), .. } = plan.node() {
+            self.arrangement(plan.node(), 0, arrangement, depth + 1);
+        }
         let arrangements = plan.arrangements();
         if arrangements.is_empty() {
             plan.inputs().into_iter().for_each(|input| self.plan(input, depth + 1));
@@ -444,7 +447,7 @@ mod tests {
     }
 
     fn get(id: u64, name: &str, columns: &[&str]) -> Plan {
-        Plan::new(Node::Get { id: RelationId(id), name: name.into(), retracts: true }, RowType::new(columns.iter().map(|c| int(c))))
+        Plan::new(Node::Get { id: RelationId(id), name: name.into(), flow: Flow::Changes }, RowType::new(columns.iter().map(|c| int(c))))
     }
 
     fn column(name: &str, index: usize) -> Scalar {
@@ -551,7 +554,7 @@ Reduce key=[] string_agg(v, ',')
         let mut v = int("v");
         v.sort.descending = true;
         let row = RowType::new([int("k"), v.clone()]);
-        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), retracts: true }, row);
+        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), flow: Flow::Changes }, row);
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![

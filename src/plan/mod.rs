@@ -82,8 +82,7 @@ pub struct RelationId(pub u64);
 #[derive(Debug)]
 pub enum Node {
     /// A table or source of the catalog. Undecodable input and negative multiplicities are errors of this relation.
-    /// `retracts` says whether it may take rows away.
-    Get { id: RelationId, name: String, retracts: bool },
+    Get { id: RelationId, name: String, flow: Flow },
     /// Rows known at plan time, each with its multiplicity.
     Constant { rows: RecordBatch, diffs: Vec<i64> },
     /// Filters, projections and flat-maps, fused; stateless. A row on which an expression fails is an error.
@@ -111,6 +110,17 @@ pub enum Node {
     /// What consumers see of an operator over inputs that expire: changes of Expire phases are dropped and accounted
     /// for, or shown, as the policy says.
     Settle { input: Plan, policy: Policy, expiry: Expiry },
+}
+
+/// How a relation's rows come.
+#[derive(Debug, Clone)]
+pub enum Flow {
+    /// None is taken away.
+    Appends,
+    /// Rows come and go.
+    Changes,
+    /// A row replaces the one of its primary key, which is remembered for that: in this arrangement, as people see it.
+    Upserts(Arc<Arrangement>),
 }
 
 /// What an expiry does to the operator below a [`Node::Settle`].
@@ -338,7 +348,7 @@ impl Plan {
     /// Whether rows only ever come, as far as the plan tells.
     pub fn only_appends(&self) -> bool {
         match self.node() {
-            Node::Get { retracts, .. } => !retracts,
+            Node::Get { flow, .. } => matches!(flow, Flow::Appends),
             Node::Constant { diffs, .. } => diffs.iter().all(|diff| *diff > 0),
             Node::Linear { input, .. } => input.only_appends(),
             Node::Union { inputs } => inputs.iter().all(Plan::only_appends),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Arrangement, Column, Expiry, Fingerprint, Node, Plan, Policy, operator};
+use super::{Arrangement, Column, Expiry, Fingerprint, Flow, Node, Plan, Policy, operator};
 
 /// Something that a plan keeps.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +56,9 @@ impl<'a> Walk<'a> {
         }
         if let Node::Settle { input, policy: Policy::Keep, expiry: Expiry::Groups { key } } = plan.node() {
             self.found.push(State::Answers { operator: operator(input.node()), key: &input.row().columns[..*key] });
+        }
+        if let Node::Get { flow: Flow::Upserts(arrangement), .. } = plan.node() {
+            self.found.push(State::Arrangement { operator: operator(plan.node()), arrangement });
         }
         let arrangements = plan.arrangements();
         if arrangements.is_empty() {

@@ -51,7 +51,10 @@ fn tables() -> Tables {
     ];
     let relations = all.into_iter().enumerate().map(|(id, (name, fields))| {
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let plan = Plan::new(Node::Get { id: RelationId(id as u64), name: name.into(), retracts: true }, RowType::from_schema(&schema));
+        let plan = Plan::new(
+            Node::Get { id: RelationId(id as u64), name: name.into(), flow: crate::plan::Flow::Changes },
+            RowType::from_schema(&schema),
+        );
         (name, Relation { schema, plan })
     });
     Tables(relations.collect())

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use weir::connector::Op::{self, Delete, Upsert};
 use weir::engine::runtime::{Export, Input, Rows, Runtime};
 use weir::engine::time::at;
-use weir::plan::{Memory, Node, Plan, Policy, RelationId, RowType};
+use weir::plan::{Flow, Memory, Node, Plan, Policy, RelationId, RowType};
 
 /// Ten seconds and a policy.
 fn memory(policy: Policy) -> Memory {
@@ -26,7 +26,7 @@ fn published(policy: Policy, events: &[(i64, Op, i64, i64)], until: i64, workers
     let input = Input::Source { id, name: "s".into(), row: row.clone(), primary_key: vec![0], retracts: true, memory: memory(policy) };
     let runtime = Runtime::start(workers).expect("workers");
     let (to, updates) = channel();
-    let plan = Plan::new(Node::Get { id, name: "s".into(), retracts: true }, row);
+    let plan = Plan::new(Node::Get { id, name: "s".into(), flow: Flow::Changes }, row);
     let dataflow = runtime.install(vec![Export::Subscribe { name: "q".into(), plan, to }], vec![input]).expect("a plan").id;
     for (second, op, key, value) in events {
         runtime.advance(at(second * 1000, 1).max(runtime.now() + 1)).expect("time goes on");
