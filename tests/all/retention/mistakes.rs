@@ -551,3 +551,47 @@ fn mistake_9_many_keys_with_one_deadline_take_no_longer_than_they_took_to_come()
     });
     assert!(after < coming + Duration::from_secs(1), "a statement after the storm took {after:?}");
 }
+
+#[test]
+fn a_kept_total_gives_way_to_one_that_is_the_same_as_over_nothing() {
+    agrees(
+        "kept-total",
+        "
+statement ok
+CREATE TABLE t (k INT, v INT)
+
+statement ok
+CREATE MATERIALIZED VIEW total WITH (state_ttl = '10 s', on_expiry = 'keep') AS SELECT SUM(v) AS total FROM t
+
+statement ok
+CREATE MATERIALIZED VIEW sets WITH (state_ttl = '10 s', on_expiry = 'keep') AS
+SELECT k, MIN(v) AS least FROM t GROUP BY GROUPING SETS ((k), ())
+
+statement ok
+INSERT INTO t VALUES (1, 5)
+
+statement ok
+ADVANCE BY '10 s'
+
+query I
+SELECT * FROM total
+----
+5
+
+# there is a row again, and its total is NULL, as it is where there is none
+statement ok
+INSERT INTO t VALUES (1, NULL)
+
+query I
+SELECT * FROM total
+----
+NULL
+
+query II rowsort
+SELECT * FROM sets
+----
+1 NULL
+NULL NULL
+",
+    );
+}

@@ -75,7 +75,7 @@ impl Timeline {
         let (mut made, mut dropped) = (vec![], vec![]);
         for number in 0..VIEWS {
             let mut view = match views.last() {
-                Some(last) if rng.random_bool(0.15) => {
+                Some(last) if made.is_empty() && rng.random_bool(0.15) => {
                     Defined { number, ..last.clone() }.under([Policy::Forget, Policy::Keep, Policy::Retract][rng.random_range(0..3)])
                 }
                 _ => Defined::random(&mut rng, number, (seed as usize * VIEWS + number) % kinds),
