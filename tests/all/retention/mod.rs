@@ -9,6 +9,7 @@
 //! - [`mistakes`] and [`flink`]: small scripts with rows worked out by hand, run by [`script`].
 
 mod beside;
+mod failing;
 mod flink;
 mod mistakes;
 mod model;
