@@ -51,8 +51,10 @@ pub enum Shape {
         join: Join,
     },
     Union,
-    /// Rows of `l` whose key is IN a subquery over `r`.
-    In,
+    /// Rows of `l` whose key is IN a subquery over `r`, or NOT IN.
+    In {
+        not: bool,
+    },
     /// Rows of `l` whose value is above the least of `r`: a scalar subquery.
     Above,
     /// Rows of `l`, each with the number of rows of `r` that have its key: a scalar subquery for each row.
@@ -153,7 +155,7 @@ impl Shape {
                 Shape::Top { rank, at_most, shows_rank: rng.random_bool(0.5), descending: rng.random_bool(0.5) }
             }
             10 => Shape::Over(pick(rng, &[Window::Running, Window::Partition, Window::Lag])),
-            _ => pick(rng, &[Shape::In, Shape::Above, Shape::Counting]),
+            _ => pick(rng, &[Shape::In { not: false }, Shape::In { not: true }, Shape::Above, Shape::Counting]),
         }
     }
 
@@ -184,7 +186,7 @@ impl Shape {
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => vec![Table::P],
             Shape::Join { other, .. } => vec![Table::L, *other],
             Shape::Cascade { .. } => vec![Table::L, Table::R, Table::C],
-            Shape::GroupOfJoin { .. } | Shape::Union | Shape::In | Shape::Above | Shape::Counting | Shape::Set(_) => {
+            Shape::GroupOfJoin { .. } | Shape::Union | Shape::In { .. } | Shape::Above | Shape::Counting | Shape::Set(_) => {
                 vec![Table::L, Table::R]
             }
             Shape::Top { .. } | Shape::Over(_) => vec![Table::L],
@@ -206,7 +208,7 @@ impl Shape {
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => &[&["p"]],
             Shape::Top { .. } | Shape::Over(_) => &[&["l"]],
             Shape::Join { other: Table::P, .. } => &[&["l", "p"]],
-            Shape::Join { .. } | Shape::Set(_) | Shape::In | Shape::Above | Shape::Counting => &[&["l", "r"]],
+            Shape::Join { .. } | Shape::Set(_) | Shape::In { .. } | Shape::Above | Shape::Counting => &[&["l", "r"]],
             Shape::GroupOfJoin { .. } => &[&["l", "r"], &["l+r"]],
             Shape::Cascade { .. } => &[&["l", "r"], &["l+r", "c"]],
             Shape::JoinOfView { .. } => &[&["b", "r"]],
@@ -255,7 +257,7 @@ impl Shape {
                 join_word(*join)
             ),
             Shape::Union => "SELECT k, v FROM l UNION SELECT k, w FROM r".into(),
-            Shape::In => "SELECT k, v FROM l WHERE k IN (SELECT k FROM r)".into(),
+            Shape::In { not } => format!("SELECT k, v FROM l WHERE k {}IN (SELECT k FROM r)", if *not { "NOT " } else { "" }),
             Shape::Above => "SELECT k, v FROM l WHERE v > (SELECT MIN(w) FROM r)".into(),
             Shape::Counting => "SELECT k, v, (SELECT COUNT(*) FROM r WHERE r.k = l.k) AS n FROM l".into(),
             Shape::Set(operation) => {
@@ -386,9 +388,15 @@ impl View {
                 let feeds = vec![Feed::of(table_of(Table::L)), Feed::of(table_of(Table::R))];
                 groups(feeds, Row::clone, view, vec![], |group: &Row, _: &[Row]| vec![group.clone()], own)
             }
-            Shape::In => {
+            Shape::In { not } => {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
-                Node::ungrouped(inputs, joined(Join::Semi, [2, 2], Box::new(keys_are_equal)), policy)
+                // NOT IN is not true where it is not known
+                let may_be_in: On = Box::new(|l, r| l[0] == Cell::Null || r[0] == Cell::Null || l[0] == r[0]);
+                let operator = match not {
+                    true => joined(Join::Anti, [2, 2], may_be_in),
+                    false => joined(Join::Semi, [2, 2], Box::new(keys_are_equal)),
+                };
+                Node::ungrouped(inputs, operator, policy)
             }
             Shape::Above => {
                 let least = |_: &Row, rows: &[Row]| vec![vec![Aggregate::Min.of(rows, 1)]];
