@@ -76,6 +76,29 @@ pub fn flatten<'s>(arranged: Arranged<'s, RowTrace>, name: &str, as_of: Time) ->
     })
 }
 
+/// The keys of an arrangement, each whenever it is written to.
+pub fn written<'s, B: Keyed>(arranged: Arranged<'s, TraceAgent<Reclaiming<B>>>, as_of: Time) -> Stream<'s, Time, Updates> {
+    use timely::dataflow::operators::generic::Operator;
+    arranged.stream.unary(Pipeline, "Written keys", move |_, _| {
+        move |input, output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
+            input.for_each(|capability, spans| {
+                let mut updates = UpdatesBuilder::default();
+                for batch in spans.drain(..).filter_map(|span| span.inner) {
+                    let mut cursor = batch.cursor();
+                    while let Some(key) = cursor.get_key(&batch) {
+                        while cursor.val_valid(&batch) {
+                            cursor.map_times(&batch, |time, _| updates.push(key.0, &[], as_of.max(*time), 1));
+                            cursor.step_val(&batch);
+                        }
+                        cursor.step_key(&batch);
+                    }
+                }
+                give_all(updates, output, &capability);
+            });
+        }
+    })
+}
+
 /// Sends everything that a builder holds.
 pub fn give_all<C: timely::dataflow::operators::CapabilityTrait<Time>>(
     mut updates: UpdatesBuilder,

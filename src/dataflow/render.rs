@@ -14,7 +14,7 @@ use timely::dataflow::operators::probe::Handle as ProbeHandle;
 use timely::dataflow::{Scope as TimelyScope, Stream};
 
 use super::accumulate::{Accumulate, count_rows};
-use super::arrange::{arrange_rows, arrange_sums, flatten};
+use super::arrange::{arrange_rows, arrange_sums, flatten, written};
 use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
@@ -283,16 +283,17 @@ impl<'s, 'r> Renderer<'s, 'r> {
     }
 
     /// The keys of an operator's groups when they are written to, where its rows may not tell: a top-N that skips the first
-    /// rows is empty over a group that has few.
+    /// rows is empty over a group that has few, and an aggregate that is always there may be over some rows what it is over none.
     fn news(&mut self, plan: &Plan) -> Result<Option<Stream<'s, Time, Updates>>> {
-        let Node::TopK { input, offset: 1.., .. } = plan.node() else { return Ok(None) };
-        let (arranged, _) = self.arranged_rows(input, "TopK")?;
-        let rows = flatten(arranged, "News", self.as_of);
-        Ok(Some(join::map_containers(rows, |updates| {
-            let mut keys = Updates::default();
-            (0..updates.len()).for_each(|index| keys.push(updates.key(index), &[], updates.time(index), 1));
-            keys
-        })))
+        let (arrangement, operator) = match plan.node() {
+            Node::TopK { input, offset: 1.., .. } => (input, "TopK"),
+            Node::Reduce { parts, always, .. } if !always.is_empty() => (&parts[0].input, "Reduce"),
+            _ => return Ok(None),
+        };
+        Ok(Some(match self.arrangement(arrangement, operator)?.kept {
+            Held::Rows(rows) => written(rows, self.as_of),
+            Held::Sums(sums) => written(sums, self.as_of),
+        }))
     }
 
     fn linear(&mut self, plan: &Plan, input: &Plan, key: usize) -> Result<Collection<'s>> {

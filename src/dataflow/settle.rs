@@ -49,11 +49,10 @@ impl Expiries {
         self == Expiries::Silent && is_expiry(time, as_of)
     }
 
-    /// Leaves out of a group's moments what need not be looked at: the expiries before and after anything else. One between
-    /// has to be, since what is said after it is said of what it has left.
+    /// Leaves out of a group's moments the expiries before anything else, which need not be looked at where the group's
+    /// answer is no error. One after something else has to be: what is said next is said of what it has left, and the
+    /// error goes with it that has come just before.
     pub fn skip(self, moments: &mut Vec<Time>, as_of: Time) {
-        let seen = moments.iter().rposition(|moment| !self.hides(*moment, as_of)).map_or(0, |last| last + 1);
-        moments.truncate(seen);
         let skipped = moments.iter().take_while(|moment| self.hides(**moment, as_of)).count();
         moments.drain(..skipped);
     }

@@ -19,6 +19,7 @@ use datafusion_expr::logical_plan::{Distinct, Join};
 use datafusion_expr::{JoinType, LogicalPlan};
 
 use crate::error::{Error, Result};
+use crate::eval::is_fallible;
 use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scalar, Scope, Step};
 use crate::sql::retention::Retentions;
 
@@ -159,7 +160,10 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
             !is_filtered && (tells || remembering.only_appends()) && same_keys(&columns[..arrangement.key], remembering)
         }
     };
-    if !can {
+    // A row of which these columns cannot be computed would not be in it, and its error would not expire. (Sums are another
+    // matter: to remember the rows under them would be to remember far more.)
+    let shown = if retention.scope == Scope::Group { arrangement.key } else { 0 };
+    if !can || matches!(arrangement.layout, Layout::Rows) && can_fail(&steps, shown) {
         return arrangement;
     }
     let input = steps.into_iter().fold(remembering.input.clone(), |plan, step| match step {
@@ -168,6 +172,15 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
         Step::Unnest { .. } => unreachable!("a list that is unnested is not traced"),
     });
     Arrangement { input, retention: Some(retention), memory: remembering.memory.clone(), ..arrangement }
+}
+
+/// Whether some row can fail in these steps, but for the first `but` columns that come out of them.
+fn can_fail(steps: &[Step], but: usize) -> bool {
+    steps.iter().rev().enumerate().any(|(after, step)| match step {
+        Step::Filter(predicate) => is_fallible(predicate),
+        Step::Project(items) => items.iter().skip(if after == 0 { but } else { 0 }).any(|(scalar, _)| is_fallible(scalar)),
+        Step::Unnest { .. } => false,
+    })
 }
 
 /// The columns that come out of `steps` as expressions over the rows of `base`.

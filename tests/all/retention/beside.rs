@@ -1,17 +1,18 @@
-//! Runs a timeline in the engine beside the model: after every statement and every ADVANCE they must agree.
+//! Runs a timeline in the engine beside the model, and looks at both after every step or after several.
 //!
-//! Each view is watched twice: a changelog sink tells what it published in that step, as rows and differences an
-//! instant, and SELECT what it remembers. What was published must never be there less than zero times on the way.
+//! Each view is watched twice: a changelog sink tells what it published, as rows and differences a step, and SELECT what
+//! it remembers. What was published must never be there less than zero times on the way. Steps between two looks come
+//! to the engine's operators as one batch; what comes of them must be the same.
 
 use std::collections::HashMap;
 
-use arrow::datatypes::{DataType, SchemaRef};
 use weir::engine::{Clock, Engine};
 use weir::error::Result;
 
 use super::model::{Cell, Moment, Row, World};
 use super::plans::View;
-use super::tables::{Event, Statement, Table, Tables};
+use super::plug::Plug;
+use super::tables::{Changes, Event, Statement, Table, Tables, pour};
 use crate::value::{self, Value};
 
 /// Views, and what happens to the tables that they read.
@@ -19,21 +20,25 @@ use crate::value::{self, Value};
 pub struct Timeline {
     pub views: Vec<Defined>,
     pub events: Vec<Event>,
+    /// How many events there are from one look to the next.
+    pub stretch: usize,
 }
 
-/// A view, perhaps over another.
+/// A view, perhaps over others.
 #[derive(Debug, Clone)]
 pub struct Defined {
+    /// By which events and names know it.
+    pub number: usize,
     pub view: View,
-    pub base: Option<View>,
-    /// Whether the view below is materialized and watched, too.
-    pub watches_base: bool,
+    pub bases: Vec<View>,
+    /// Whether the views below are materialized and watched, too.
+    pub watches_bases: bool,
 }
 
 /// Where the two did not agree, or the engine failed.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Which of the timeline's views; None if it was none of them.
+    /// The number of the view; None if it was none of them.
     pub view: Option<usize>,
     /// The event after which it was seen; none were made when the views were defined.
     pub event: Option<usize>,
@@ -50,9 +55,13 @@ pub struct Change {
 
 /// A view that is watched.
 struct Watch {
-    /// Which of the timeline's views it belongs to.
+    /// The number of the timeline's view that it belongs to.
     of: usize,
     name: String,
+    /// Its node in the model.
+    node: usize,
+    /// The model's last step at the last look.
+    since: Option<Moment>,
     /// How many changes of the sink have been read.
     read: usize,
     published: HashMap<String, i64>,
@@ -61,79 +70,110 @@ struct Watch {
 /// The engine's side.
 struct Run {
     engine: Engine,
+    plug: Plug,
+    is_plugged: bool,
     watches: Vec<Watch>,
 }
 
 impl Defined {
-    /// The statements that make it: the base's name is `b` and the view's number, its own is `v` and the number.
-    pub fn statements(&self, number: usize) -> Vec<String> {
+    fn base_name(&self, place: usize) -> String {
+        format!("b{}{}", self.number, ["", "x"][place])
+    }
+
+    /// The statements that make it: the bases' names are `b` and the view's number, its own is `v` and the number.
+    pub fn statements(&self) -> Vec<String> {
         let mut statements = vec![];
+        let bases: Vec<String> = (0..self.bases.len()).map(|place| self.base_name(place)).collect();
         let mut create = |view: &View, name: &str, materialized: bool| {
             let (kind, options) = (if materialized { "MATERIALIZED VIEW" } else { "VIEW" }, view.settings.options());
             statements.extend(view.settings.session());
-            statements.push(format!("CREATE {kind} {name}{options} AS {}", view.shape.sql(&format!("b{number}"))));
+            statements.push(format!("CREATE {kind} {name}{options} AS {}", view.sql(&bases)));
             statements.extend(view.settings.session().map(|_| "RESET state_ttl".to_string()));
         };
-        if let Some(base) = &self.base {
-            create(base, &format!("b{number}"), self.watches_base);
+        for (base, name) in self.bases.iter().zip(&bases) {
+            create(base, name, self.watches_bases);
         }
-        create(&self.view, &format!("v{number}"), true);
+        create(&self.view, &format!("v{}", self.number), true);
         statements
     }
 
-    /// The names under which it is watched, the base's first.
-    fn watched(&self, number: usize) -> Vec<String> {
-        let base = self.base.is_some() && self.watches_base;
-        base.then(|| format!("b{number}")).into_iter().chain([format!("v{number}")]).collect()
+    /// The statements that end it.
+    fn ending(&self) -> Vec<String> {
+        let jobs = self.watched().into_iter().map(|name| format!("DROP JOB log_{name}"));
+        let bases = (0..self.bases.len()).map(|place| format!("DROP VIEW {}", self.base_name(place)));
+        jobs.chain([format!("DROP VIEW v{}", self.number)]).chain(bases).collect()
+    }
+
+    /// The names under which it is watched, the bases' first.
+    fn watched(&self) -> Vec<String> {
+        let bases = (0..self.bases.len()).filter(|_| self.watches_bases).map(|place| self.base_name(place));
+        bases.chain([format!("v{}", self.number)]).collect()
     }
 
     /// Adds its nodes to the model; one for each name under which it is watched.
     pub fn add_to(&self, world: &mut World) -> Vec<usize> {
-        let base = self.base.as_ref().map(|base| base.add_to(world, None));
-        let view = self.view.add_to(world, base);
-        base.filter(|_| self.watches_base).into_iter().chain([view]).collect()
+        let bases: Vec<usize> = self.bases.iter().map(|base| base.add_to(world, &[])).collect();
+        let view = self.view.add_to(world, &bases);
+        bases.into_iter().filter(|_| self.watches_bases).chain([view]).collect()
     }
 }
 
 impl Timeline {
     /// The tables that its views read.
     pub fn tables(&self) -> Vec<Table> {
-        let views = self.views.iter().flat_map(|defined| defined.base.iter().chain([&defined.view]));
+        let views = self.views.iter().flat_map(|defined| defined.bases.iter().chain([&defined.view]));
         let read: Vec<Table> = views.flat_map(|view| view.shape.tables()).collect();
         Table::ALL.into_iter().filter(|table| read.contains(table)).collect()
     }
 
-    /// The tables and views.
+    /// The views that are there from the beginning.
+    pub fn first_views(&self) -> impl Iterator<Item = &Defined> {
+        let is_made_later =
+            |view: &Defined| self.events.iter().any(|event| matches!(event, Event::Define(number) if *number == view.number));
+        self.views.iter().filter(move |view| !is_made_later(view))
+    }
+
+    pub fn view(&self, number: usize) -> Option<&Defined> {
+        self.views.iter().find(|view| view.number == number)
+    }
+
+    /// The tables and the first views.
     pub fn definitions(&self) -> Vec<String> {
         let tables = self.tables().into_iter().map(|table| table.definition().to_string());
-        tables.chain(self.views.iter().enumerate().flat_map(|(i, view)| view.statements(i))).collect()
+        tables.chain(self.first_views().flat_map(Defined::statements)).collect()
     }
 }
 
 impl Run {
-    /// Makes tables, views and sinks, and reads each view once.
-    fn new(timeline: &Timeline, workers: usize) -> Result<Self, Failure> {
-        let mut watches = vec![];
-        let mut make = || -> Result<Engine> {
-            let engine = Engine::builder().workers(workers).clock(Clock::Manual).build()?;
-            timeline.definitions().iter().try_for_each(|statement| engine.execute(statement).map(drop))?;
-            for (of, defined) in timeline.views.iter().enumerate() {
-                for name in defined.watched(of) {
-                    let columns = sink_columns(&engine.query(&format!("SELECT * FROM {name}"))?.schema());
-                    engine.execute(&format!("CREATE TABLE log_{name} ({columns}) WITH ('connector' = 'changelog')"))?;
-                    engine.execute(&format!("INSERT INTO log_{name} SELECT * FROM {name}"))?;
-                    watches.push(Watch { of, name, read: 0, published: HashMap::new() });
-                }
-            }
-            for watch in &watches {
-                engine.query(&format!("SELECT * FROM {}", watch.name))?;
-            }
-            Ok(engine)
-        };
-        match make() {
-            Ok(engine) => Ok(Run { engine, watches }),
-            Err(error) => Err(Failure { view: None, event: None, message: error.to_string() }),
+    /// Makes the tables.
+    fn new(timeline: &Timeline, workers: usize) -> Result<Self> {
+        let plug = Plug::default();
+        let engine = Engine::builder().workers(workers).clock(Clock::Manual).output(Box::new(plug.clone())).build()?;
+        timeline.tables().iter().try_for_each(|table| engine.execute(table.definition()).map(drop))?;
+        if timeline.stretch > 1 {
+            engine.execute(Plug::DEFINITIONS)?;
         }
+        Ok(Run { engine, plug, is_plugged: false, watches: vec![] })
+    }
+
+    /// Makes a view and its sinks, which follow these nodes.
+    fn define(&mut self, defined: &Defined, nodes: &[usize], since: Option<Moment>) -> Result<()> {
+        self.pull_plug();
+        defined.statements().iter().try_for_each(|statement| self.engine.execute(statement).map(drop))?;
+        for (name, node) in defined.watched().into_iter().zip(nodes) {
+            let columns = value::rows(&self.engine.query(&format!("DESCRIBE {name}"))?);
+            let columns = columns.into_iter().enumerate().map(|(i, mut column)| format!("c{i} {}", text(column.swap_remove(1))));
+            let columns: Vec<String> = columns.collect();
+            self.engine.execute(&format!("CREATE TABLE log_{name} ({}) WITH ('connector' = 'changelog')", columns.join(", ")))?;
+            self.engine.execute(&format!("INSERT INTO log_{name} SELECT * FROM {name}"))?;
+            self.watches.push(Watch { of: defined.number, name, node: *node, since, read: 0, published: HashMap::new() });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, defined: &Defined) -> Result<()> {
+        self.watches.retain(|watch| watch.of != defined.number);
+        defined.ending().iter().try_for_each(|statement| self.engine.execute(statement).map(drop))
     }
 
     fn make(&self, event: &Event) -> Result<()> {
@@ -147,7 +187,25 @@ impl Run {
                     self.engine.execute("COMMIT").map(drop)
                 }
             },
+            Event::Define(_) | Event::Drop(_) => Ok(()),
         }
+    }
+
+    /// Makes an event without waiting for anything, while the first worker is held up.
+    fn make_at_once(&mut self, event: &Event, changes: &Changes) -> Result<()> {
+        if !self.is_plugged {
+            self.plug.put_in(&self.engine)?;
+            self.is_plugged = true;
+        }
+        match event {
+            Event::Change(_) => pour(&self.engine, changes),
+            event => self.make(event),
+        }
+    }
+
+    fn pull_plug(&mut self) {
+        self.plug.pull();
+        self.is_plugged = false;
     }
 
     /// What a view's sink was told since the last time.
@@ -166,24 +224,17 @@ impl Run {
     }
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.plug.pull();
+    }
+}
+
 fn text(value: Value) -> String {
     match value {
         Value::Text(text) => text,
         other => other.to_string(),
     }
-}
-
-/// The declaration of a sink's columns.
-fn sink_columns(schema: &SchemaRef) -> String {
-    let name = |data_type: &DataType| match data_type {
-        DataType::Int8 | DataType::Int16 | DataType::Int32 => "INT",
-        data_type if data_type.is_integer() => "BIGINT",
-        DataType::Float64 => "DOUBLE",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        other => panic!("no view here has a column of {other}"),
-    };
-    let columns = schema.fields().iter().enumerate().map(|(i, field)| format!("c{i} {}", name(field.data_type())));
-    columns.collect::<Vec<_>>().join(", ")
 }
 
 /// A row of the model as one of the engine's.
@@ -204,58 +255,82 @@ fn instant(at: i64) -> String {
     format!("1970-01-01T{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// What the model published, a change for each time that a row comes or goes.
-fn changes(said: Vec<(Moment, Row, i64)>) -> Vec<value::Row> {
-    let change = |((at, _), cells, diff): (Moment, Row, i64)| {
-        let sign = if diff > 0 { "+" } else { "-" };
-        let change = [vec![Value::Text(sign.into()), Value::Text(instant(at))], row(&cells)].concat();
+/// What the model published in one step, a change for each time that a row comes or goes.
+fn changes(said: &[(Moment, Row, i64)]) -> Vec<value::Row> {
+    let change = |((at, _), cells, diff): &(Moment, Row, i64)| {
+        let sign = if *diff > 0 { "+" } else { "-" };
+        let change = [vec![Value::Text(sign.into()), Value::Text(instant(*at))], row(cells)].concat();
         std::iter::repeat_n(change, diff.unsigned_abs() as usize)
     };
-    said.into_iter().flat_map(change).collect()
+    said.iter().flat_map(change).collect()
 }
 
 /// Runs a timeline on both sides.
 pub fn run(timeline: &Timeline, workers: usize) -> Result<(), Failure> {
-    let mut world = World::default();
-    let nodes: Vec<usize> = timeline.views.iter().flat_map(|view| view.add_to(&mut world)).collect();
+    let (mut world, mut tables) = (World::default(), Tables::default());
+    let at_first = |error: weir::error::Error| failure(None, error.to_string());
+    let mut run = Run::new(timeline, workers).map_err(at_first)?;
+    for view in timeline.first_views() {
+        let nodes = view.add_to(&mut world);
+        run.define(view, &nodes, None).map_err(at_first)?;
+    }
     world.settle();
-    let mut run = Run::new(timeline, workers)?;
-    compare(&mut run, &world, &nodes, None).map_err(|failure| Failure { event: None, ..failure })?;
-    let mut tables = Tables::default();
+    compare(&mut run, &world)?;
     for (i, event) in timeline.events.iter().enumerate() {
-        let before = world.last_moment();
-        let event = make_in_model(&mut world, &mut tables, event);
         let fails = |failure: Failure| Failure { event: Some(i), ..failure };
-        run.make(&event).map_err(|error| fails(failure(None, error.to_string())))?;
-        compare(&mut run, &world, &nodes, before).map_err(fails)?;
+        let breaks = |error: weir::error::Error| fails(failure(None, error.to_string()));
+        match event {
+            Event::Define(number) => {
+                let Some(view) = timeline.view(*number) else { continue };
+                let since = world.last_moment();
+                let nodes = view.add_to(&mut world);
+                world.settle();
+                run.define(view, &nodes, since).map_err(breaks)?;
+            }
+            Event::Drop(number) => {
+                let Some(view) = timeline.view(*number) else { continue };
+                compare(&mut run, &world).map_err(fails)?;
+                run.end(view).map_err(breaks)?;
+            }
+            event => {
+                let (event, changes) = make_in_model(&mut world, &mut tables, event);
+                let made = if timeline.stretch > 1 { run.make_at_once(&event, &changes) } else { run.make(&event) };
+                made.map_err(breaks)?;
+            }
+        }
+        if (i + 1) % timeline.stretch == 0 || i + 1 == timeline.events.len() {
+            compare(&mut run, &world).map_err(fails)?;
+        }
     }
     Ok(())
 }
 
-/// Returns the event without the parts that find nothing to take.
-pub fn make_in_model(world: &mut World, tables: &mut Tables, event: &Event) -> Event {
+/// Returns the event without the parts that find nothing to take, and its changes.
+pub fn make_in_model(world: &mut World, tables: &mut Tables, event: &Event) -> (Event, Changes) {
     match event {
-        Event::Advance(by) => {
-            world.advance_to(world.now() + by);
-            event.clone()
-        }
+        Event::Advance(by) => world.advance_to(world.now() + by),
         Event::Change(statements) => {
             let (statements, changes): (Vec<Statement>, Vec<_>) = statements.iter().map(|statement| tables.make(statement)).unzip();
-            world.change(changes.concat());
-            Event::Change(statements)
+            let changes = changes.concat();
+            world.change(changes.iter().cloned());
+            return (Event::Change(statements), changes);
         }
+        Event::Define(_) | Event::Drop(_) => {}
     }
+    (event.clone(), vec![])
 }
 
 fn failure(view: Option<usize>, message: String) -> Failure {
     Failure { view, event: None, message }
 }
 
-fn compare(run: &mut Run, world: &World, nodes: &[usize], since: Option<Moment>) -> Result<(), Failure> {
-    for (i, node) in nodes.iter().enumerate() {
+/// Looks at both sides.
+fn compare(run: &mut Run, world: &World) -> Result<(), Failure> {
+    run.pull_plug();
+    for i in 0..run.watches.len() {
         let news = run.news(i);
         let watch = &mut run.watches[i];
-        let (of, name) = (watch.of, watch.name.clone());
+        let (of, name, node) = (watch.of, watch.name.clone(), watch.node);
         let fails = |message: String| failure(Some(of), format!("{name}: {message}"));
         let news = news.map_err(|error| fails(format!("its changelog: {error}")))?;
         for change in &news {
@@ -266,12 +341,24 @@ fn compare(run: &mut Run, world: &World, nodes: &[usize], since: Option<Moment>)
             }
         }
         let sign = |change: Change| [vec![Value::Text(change.op[..1].into()), Value::Text(change.at)], change.row].concat();
-        let got: Vec<value::Row> = news.into_iter().map(sign).collect();
-        if let Some(message) = value::difference(&got, &changes(world.said_after(*node, since))) {
+        let mut news: Vec<value::Row> = news.into_iter().map(sign).collect();
+        let said = world.said_after(node, watch.since);
+        watch.since = world.last_moment();
+        for step in said.chunk_by(|a, b| a.0 == b.0) {
+            let expected = changes(step);
+            let later = news.split_off(expected.len().min(news.len()));
+            if let Some(message) = value::difference(&news, &expected) {
+                let rest: Vec<String> = later.iter().map(|row| value::show(row)).collect();
+                let rest = if rest.is_empty() { String::new() } else { format!("; then came {}", rest.join(", ")) };
+                return Err(fails(format!("in one step published {message}{rest}")));
+            }
+            news = later;
+        }
+        if let Some(message) = value::difference(&news, &[]) {
             return Err(fails(format!("published {message}")));
         }
         let got = run.engine.query(&format!("SELECT * FROM {name}")).map_err(|error| fails(format!("SELECT: {error}")))?;
-        let live = world.nodes[*node].live();
+        let live = world.shows(node);
         let live: Vec<value::Row> = live.iter().flat_map(|(cells, count)| std::iter::repeat_n(row(cells), *count as usize)).collect();
         if let Some(message) = value::difference(&value::rows(&got), &live) {
             return Err(fails(format!("SELECT has {message}")));
@@ -280,16 +367,15 @@ fn compare(run: &mut Run, world: &World, nodes: &[usize], since: Option<Moment>)
     Ok(())
 }
 
-/// Everything that the sinks of a timeline's views were told, in the order of telling.
-pub fn changelogs(timeline: &Timeline, workers: usize) -> Result<Vec<Vec<Change>>, Failure> {
-    let mut run = Run::new(timeline, workers)?;
-    let mut tables = Tables::default();
-    for (i, event) in timeline.events.iter().enumerate() {
-        let event = make_in_model(&mut World::default(), &mut tables, event);
-        run.make(&event).map_err(|error| Failure { event: Some(i), ..failure(None, error.to_string()) })?;
+/// Everything that the sinks of a timeline's first views were told, in the order of telling.
+pub fn changelogs(timeline: &Timeline, workers: usize) -> Result<Vec<Vec<Change>>> {
+    let (mut run, mut tables) = (Run::new(timeline, workers)?, Tables::default());
+    timeline.first_views().try_for_each(|view| run.define(view, &vec![0; view.watched().len()], None))?;
+    for event in &timeline.events {
+        let (event, _) = make_in_model(&mut World::default(), &mut tables, event);
+        run.make(&event)?;
     }
-    let all: Result<Vec<_>> = (0..run.watches.len()).map(|watch| run.news(watch)).collect();
-    all.map_err(|error| failure(None, error.to_string()))
+    (0..run.watches.len()).map(|watch| run.news(watch)).collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use weir::engine::{Clock, Engine};
 
-use super::script::{agrees, waits_for_the_engine};
+use super::script::agrees;
 
 fn number(engine: &Engine, query: &str) -> i64 {
     let result = engine.query(query).unwrap_or_else(|e| panic!("{query}: {e}"));
@@ -403,9 +403,6 @@ SELECT SUM(late_retractions) FROM weir_arrangements WHERE view = 'j' AND input =
 
 #[test]
 fn mistake_7_the_memory_of_what_is_forgotten_comes_back() {
-    if waits_for_the_engine() {
-        return;
-    }
     let queries = [
         "SELECT k, COUNT(*) AS n FROM t GROUP BY k",
         "SELECT k, COUNT(*) AS n, MIN(v) AS least, COUNT(DISTINCT v) AS d FROM t GROUP BY k",
@@ -526,9 +523,6 @@ const STORM: i32 = 20_000;
 
 #[test]
 fn mistake_9_many_keys_with_one_deadline_take_no_longer_than_they_took_to_come() {
-    if waits_for_the_engine() {
-        return;
-    }
     let engine = engine(
         "CREATE TABLE t (k INT, v INT);
          CREATE MATERIALIZED VIEW c WITH (state_ttl = '10 s', on_expiry = 'retract') AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;
@@ -556,4 +550,48 @@ fn mistake_9_many_keys_with_one_deadline_take_no_longer_than_they_took_to_come()
         assert_eq!(number(&engine, "SELECT COUNT(*) FROM c"), 1);
     });
     assert!(after < coming + Duration::from_secs(1), "a statement after the storm took {after:?}");
+}
+
+#[test]
+fn a_kept_total_gives_way_to_one_that_is_the_same_as_over_nothing() {
+    agrees(
+        "kept-total",
+        "
+statement ok
+CREATE TABLE t (k INT, v INT)
+
+statement ok
+CREATE MATERIALIZED VIEW total WITH (state_ttl = '10 s', on_expiry = 'keep') AS SELECT SUM(v) AS total FROM t
+
+statement ok
+CREATE MATERIALIZED VIEW sets WITH (state_ttl = '10 s', on_expiry = 'keep') AS
+SELECT k, MIN(v) AS least FROM t GROUP BY GROUPING SETS ((k), ())
+
+statement ok
+INSERT INTO t VALUES (1, 5)
+
+statement ok
+ADVANCE BY '10 s'
+
+query I
+SELECT * FROM total
+----
+5
+
+# there is a row again, and its total is NULL, as it is where there is none
+statement ok
+INSERT INTO t VALUES (1, NULL)
+
+query I
+SELECT * FROM total
+----
+NULL
+
+query II rowsort
+SELECT * FROM sets
+----
+1 NULL
+NULL NULL
+",
+    );
 }

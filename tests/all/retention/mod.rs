@@ -3,18 +3,20 @@
 //! - [`model`]: a slow reading of the contract, which the engine is compared with; [`operators`] are its operators.
 //! - [`plans`]: views, each as SQL and as nodes of the model.
 //! - [`tables`]: the tables, and statements that both sides carry out.
-//! - [`beside`]: runs a timeline in the engine beside the model.
+//! - [`beside`]: runs a timeline in the engine beside the model, step by step or many steps in one batch ([`plug`]).
 //! - [`timelines`]: random timelines, and how a failing one is made small.
 //! - [`upserts`]: sources of which rows replace one another.
 //! - [`worked`]: the model itself, against the contract's examples and the acceptance scenarios.
 //! - [`mistakes`] and [`flink`]: small scripts with rows worked out by hand, run by [`script`].
 
 mod beside;
+mod failing;
 mod flink;
 mod mistakes;
 mod model;
 mod operators;
 mod plans;
+mod plug;
 mod script;
 mod settings;
 mod tables;

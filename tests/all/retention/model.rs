@@ -108,12 +108,15 @@ pub struct Node {
     pub published: Bag,
     /// How many removals were taken out of what was owed.
     pub absorbed: i64,
+    /// Whether it remembers nothing: what it shows is what its sources show.
+    is_streamed: bool,
 }
 
 /// The nodes, each after those it reads, and the time.
 #[derive(Default)]
 pub struct World {
     pub nodes: Vec<Node>,
+    tables: BTreeMap<&'static str, Bag>,
     now: Instant,
     step: u32,
     /// What each node published in each step, net.
@@ -219,14 +222,21 @@ impl Node {
         Self::new(inputs, operator, if policy == Policy::Keep { Policy::Forget } else { policy })
     }
 
+    /// A node that remembers nothing and says what comes.
+    pub fn streamed(feeds: Vec<Feed>) -> Self {
+        let input = Arrangement::new(feeds, Box::new(Row::clone), Retention::default());
+        let same: Operator = Box::new(|inputs| Answers::from([(Row::new(), inputs[0].clone())]));
+        Node { is_streamed: true, ..Self::new(vec![input], same, Policy::Retract) }
+    }
+
     fn new(inputs: Vec<Arrangement>, operator: Operator, policy: Policy) -> Self {
         let (answers, kept, owed, published) = Default::default();
-        let mut node = Node { inputs, operator, policy, answers, kept, owed, published, absorbed: 0 };
+        let mut node = Node { inputs, operator, policy, answers, kept, owed, published, absorbed: 0, is_streamed: false };
         node.answer();
         node
     }
 
-    /// R12: what the node remembers, kept answers with it.
+    /// What the node remembers, kept answers with it.
     pub fn live(&self) -> Bag {
         let mut live = Bag::new();
         let answered = self.answers.iter().filter(|(group, _)| !self.kept.contains_key(*group));
@@ -304,18 +314,29 @@ impl Node {
 }
 
 impl World {
-    /// Adds a node at the first step of the epoch, before any row. What it says of nothing is published there.
+    /// Adds a node at the present step (the first of the epoch, unless time has moved): what its inputs hold comes to it
+    /// there, and what it says of that is published. [`World::settle`] completes the step.
     pub fn add(&mut self, node: Node) -> usize {
-        self.step = 1;
+        self.step = self.step.max(1);
         let number = self.nodes.len();
         self.nodes.push(node);
         let said = self.published_so_far();
-        let changes = self.inputs_of(number, &BTreeMap::new(), &said);
+        let changes = self.inputs_of(number, &self.tables, &said);
         let node = &mut self.nodes[number];
-        node.change(0, &changes);
+        node.change(self.now, &changes);
         let all = node.publish(node.live());
         self.record(number, &all);
         number
+    }
+
+    /// R12: what a SELECT on a node answers.
+    pub fn shows(&self, number: usize) -> Bag {
+        let node = &self.nodes[number];
+        if !node.is_streamed {
+            return node.live();
+        }
+        let shown = (0..number).map(|number| (number, self.shows(number))).collect();
+        self.inputs_of(number, &self.tables, &shown).swap_remove(0)
     }
 
     fn published_so_far(&self) -> BTreeMap<usize, Bag> {
@@ -365,6 +386,7 @@ impl World {
         let mut tables: BTreeMap<&'static str, Bag> = BTreeMap::new();
         for (table, row, diff) in changes {
             add(tables.entry(table).or_default(), &row, diff);
+            add(self.tables.entry(table).or_default(), &row, diff);
         }
         self.flow(&tables, BTreeMap::new());
     }
@@ -384,9 +406,8 @@ impl World {
             self.flow(&BTreeMap::new(), said);
         }
         if to > self.now {
-            (self.now, self.step) = (to, 1);
+            (self.now, self.step) = (to, 2);
         }
-        self.settle();
     }
 
     pub fn now(&self) -> Instant {
@@ -397,9 +418,9 @@ impl World {
         self.nodes.iter().flat_map(|node| &node.inputs).filter_map(Arrangement::next_deadline).min()
     }
 
-    /// Completes the step that the definitions were made in, as the first look at a view does.
+    /// Completes the step that definitions were made in.
     pub fn settle(&mut self) {
-        self.step = self.step.max(2);
+        self.step += 1;
     }
 
     /// The last step in which anything could have been published.

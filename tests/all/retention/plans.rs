@@ -8,7 +8,7 @@ use std::fmt;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::model::{Arrangement, Cell, Feed, Node, Retention, Row, Source, World};
+use super::model::{Arrangement, Cell, Feed, Node, Policy, Retention, Row, Source, World};
 use super::operators::{Aggregate, Join, On, SetOperation, combined, grouped, joined, keys_are_equal};
 use super::settings::Settings;
 use super::tables::Table;
@@ -51,6 +51,14 @@ pub enum Shape {
         join: Join,
     },
     Union,
+    /// Rows of `l` whose key is IN a subquery over `r`, or NOT IN.
+    In {
+        not: bool,
+    },
+    /// Rows of `l` whose value is above the least of `r`: a scalar subquery.
+    Above,
+    /// Rows of `l`, each with the number of rows of `r` that have its key: a scalar subquery for each row.
+    Counting,
     Set(SetOperation),
     /// The rows of each key whose ROW_NUMBER is at most, or is, so much.
     Top {
@@ -73,6 +81,10 @@ pub enum Shape {
     },
     /// Of a view of [`Shape::Join`]: aggregates by the left key.
     GroupOfView,
+    /// Of two views of [`Shape::Group`]: UNION, or UNION ALL.
+    UnionOfViews {
+        all: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +132,7 @@ fn aggregates(rng: &mut StdRng, table: Table) -> Vec<Aggregate> {
 
 impl Shape {
     /// How many kinds of shape there are that read tables.
-    pub const OVER_TABLES: usize = 11;
+    pub const OVER_TABLES: usize = 12;
 
     /// A shape that reads tables, of one of the kinds.
     pub fn random(rng: &mut StdRng, kind: usize) -> Self {
@@ -142,25 +154,29 @@ impl Shape {
                 let (rank, at_most) = pick(rng, &[(1, true), (2, true), (2, false), (3, true)]);
                 Shape::Top { rank, at_most, shows_rank: rng.random_bool(0.5), descending: rng.random_bool(0.5) }
             }
-            _ => Shape::Over(pick(rng, &[Window::Running, Window::Partition, Window::Lag])),
+            10 => Shape::Over(pick(rng, &[Window::Running, Window::Partition, Window::Lag])),
+            _ => pick(rng, &[Shape::In { not: false }, Shape::In { not: true }, Shape::Above, Shape::Counting]),
         }
     }
 
-    /// A view to read, and a shape that reads it.
-    pub fn random_pair(rng: &mut StdRng) -> (Self, Self) {
+    /// Views to read, and a shape that reads them.
+    pub fn random_over_views(rng: &mut StdRng) -> (Vec<Self>, Self) {
         if rng.random_bool(0.3) {
             let join = pick(rng, &[Join::Inner, Join::Left, Join::Full]);
-            return (Shape::Join { join, other: Table::R, residual: rng.random_bool(0.3) }, Shape::GroupOfView);
+            return (vec![Shape::Join { join, other: Table::R, residual: rng.random_bool(0.3) }], Shape::GroupOfView);
         }
         let aggregates = if rng.random_bool(0.5) { vec![Aggregate::Rows] } else { vec![Aggregate::Rows, Aggregate::Max] };
         let width = 1 + aggregates.len();
         let base = Shape::Group { table: pick(rng, &[Table::L, Table::P]), aggregates, having: false };
+        if rng.random_bool(0.2) {
+            return (vec![base.clone(), base], Shape::UnionOfViews { all: rng.random_bool(0.5) });
+        }
         let shape = match rng.random_range(0..3) {
             0 => Shape::HistogramOfView { greatest: rng.random_bool(0.5) },
             1 => Shape::TotalOfView,
             _ => Shape::JoinOfView { join: pick(rng, &[Join::Inner, Join::Left, Join::Anti]), width },
         };
-        (base, shape)
+        (vec![base], shape)
     }
 
     /// The tables it reads itself.
@@ -170,26 +186,52 @@ impl Shape {
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => vec![Table::P],
             Shape::Join { other, .. } => vec![Table::L, *other],
             Shape::Cascade { .. } => vec![Table::L, Table::R, Table::C],
-            Shape::GroupOfJoin { .. } | Shape::Union | Shape::Set(_) => vec![Table::L, Table::R],
+            Shape::GroupOfJoin { .. } | Shape::Union | Shape::In { .. } | Shape::Above | Shape::Counting | Shape::Set(_) => {
+                vec![Table::L, Table::R]
+            }
             Shape::Top { .. } | Shape::Over(_) => vec![Table::L],
             Shape::JoinOfView { .. } => vec![Table::R],
-            Shape::HistogramOfView { .. } | Shape::TotalOfView | Shape::GroupOfView => vec![],
+            Shape::HistogramOfView { .. } | Shape::TotalOfView | Shape::GroupOfView | Shape::UnionOfViews { .. } => vec![],
         }
     }
 
-    /// The inputs that may have a retention of their own, by name.
-    pub fn sides(&self) -> &'static [&'static str] {
+    /// The operators whose inputs may have a retention of their own, each by the names of these inputs. (Where a subquery
+    /// is an operator, too, it is one with that which reads it: they have an input's name in common.)
+    pub fn operators(&self) -> &'static [&'static [&'static str]] {
         match self {
-            Shape::Join { other: Table::P, .. } => &["l", "p"],
-            Shape::Join { .. } | Shape::GroupOfJoin { .. } | Shape::Set(_) => &["l", "r"],
-            Shape::Cascade { .. } => &["l", "r", "l+r", "c"],
-            Shape::JoinOfView { .. } => &["b", "r"],
+            Shape::Group { table, .. } | Shape::Total { table, .. } | Shape::Distinct { table } => match table {
+                Table::L => &[&["l"]],
+                Table::P => &[&["p"]],
+                Table::C => &[&["c"]],
+                Table::R => &[&["r"]],
+            },
+            Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => &[&["p"]],
+            Shape::Top { .. } | Shape::Over(_) => &[&["l"]],
+            Shape::Join { other: Table::P, .. } => &[&["l", "p"]],
+            Shape::Join { .. } | Shape::Set(_) | Shape::In { .. } | Shape::Above | Shape::Counting => &[&["l", "r"]],
+            Shape::GroupOfJoin { .. } => &[&["l", "r"], &["l+r"]],
+            Shape::Cascade { .. } => &[&["l", "r"], &["l+r", "c"]],
+            Shape::JoinOfView { .. } => &[&["b", "r"]],
+            Shape::HistogramOfView { .. } | Shape::TotalOfView | Shape::GroupOfView => &[&["b"]],
+            Shape::Union | Shape::UnionOfViews { .. } => &[],
+        }
+    }
+
+    /// The sides of each JOIN of its text.
+    fn joins(&self) -> &'static [[&'static str; 2]] {
+        match self {
+            Shape::Join { join: Join::Semi | Join::Anti, .. } | Shape::JoinOfView { join: Join::Semi | Join::Anti, .. } => &[],
+            Shape::Join { other: Table::P, .. } => &[["l", "p"]],
+            Shape::Join { .. } | Shape::GroupOfJoin { .. } => &[["l", "r"]],
+            Shape::Cascade { .. } => &[["l", "r"], ["l+r", "c"]],
+            Shape::JoinOfView { .. } => &[["b", "r"]],
             _ => &[],
         }
     }
 
-    /// The query. `view` is the view it reads, if it reads one.
-    pub fn sql(&self, view: &str) -> String {
+    /// The query without hints. `views` are the views it reads.
+    fn sql(&self, views: &[String]) -> String {
+        let view = views.first().map_or("b", String::as_str);
         match self {
             Shape::Group { table, aggregates, having } => {
                 let having = if *having { " HAVING COUNT(*) > 1" } else { "" };
@@ -215,6 +257,9 @@ impl Shape {
                 join_word(*join)
             ),
             Shape::Union => "SELECT k, v FROM l UNION SELECT k, w FROM r".into(),
+            Shape::In { not } => format!("SELECT k, v FROM l WHERE k {}IN (SELECT k FROM r)", if *not { "NOT " } else { "" }),
+            Shape::Above => "SELECT k, v FROM l WHERE v > (SELECT MIN(w) FROM r)".into(),
+            Shape::Counting => "SELECT k, v, (SELECT COUNT(*) FROM r WHERE r.k = l.k) AS n FROM l".into(),
             Shape::Set(operation) => {
                 let words = match operation {
                     SetOperation::Except => "EXCEPT",
@@ -238,12 +283,16 @@ impl Shape {
             Shape::Over(Window::Lag) => "SELECT id, k, v, LAG(v) OVER (PARTITION BY k ORDER BY id) AS before FROM p".into(),
             Shape::HistogramOfView { greatest } => {
                 let greatest = if *greatest { ", MAX(k) AS greatest" } else { "" };
-                format!("SELECT n0, COUNT(*) AS n{greatest} FROM {view} GROUP BY n0")
+                format!("SELECT n0, COUNT(*) AS n{greatest} FROM {view} AS b GROUP BY n0")
             }
-            Shape::TotalOfView => format!("SELECT SUM(n0) AS total, COUNT(*) AS n FROM {view}"),
+            Shape::TotalOfView => format!("SELECT SUM(n0) AS total, COUNT(*) AS n FROM {view} AS b"),
             Shape::JoinOfView { join, width } => join_sql(*join, &format!("{view} AS b"), &["k", "n0", "n1"][..*width], Table::R, false),
             Shape::GroupOfView => {
-                format!("SELECT x0, COUNT(*) AS n, SUM(x1) AS s, COUNT(x2) AS m, MIN(x3) AS least FROM {view} GROUP BY x0")
+                format!("SELECT x0, COUNT(*) AS n, SUM(x1) AS s, COUNT(x2) AS m, MIN(x3) AS least FROM {view} AS b GROUP BY x0")
+            }
+            Shape::UnionOfViews { all } => {
+                let all = if *all { " ALL" } else { "" };
+                format!("SELECT k, n0 FROM {view} UNION{all} SELECT k, n0 FROM {}", views.get(1).map_or("b", String::as_str))
             }
         }
     }
@@ -284,12 +333,21 @@ fn listed(table: Table, aggregates: &[Aggregate]) -> String {
 }
 
 impl View {
-    /// The view's node and those before it. `under` is the node of the view it reads, if it reads one.
-    pub fn add_to(&self, world: &mut World, under: Option<usize>) -> usize {
-        let view = self.settings.retention(None);
+    /// The query. `views` are the views it reads.
+    pub fn sql(&self, views: &[String]) -> String {
+        self.settings.hinted(&self.shape.sql(views), self.shape.joins())
+    }
+
+    /// The view's node and those before it. `under` are the nodes of the views it reads.
+    pub fn add_to(&self, world: &mut World, under: &[usize]) -> usize {
+        let operators = self.shape.operators();
         let side = |name: &str| self.settings.retention(Some(name));
-        let policy = self.settings.policy;
-        let read = || Source::Node(under.expect("a shape of a view has one to read"));
+        let policy = self.settings.policy(operators.first().copied().unwrap_or_default());
+        let last = operators.last().copied().unwrap_or_default();
+        // of the operator at the end, if it is over groups
+        let view = self.settings.retention(last.first().copied());
+        let own = self.settings.policy(last);
+        let read = || Source::Node(under[0]);
         let by = |column: usize| move |row: &Row| vec![row[column].clone()];
         let node = match &self.shape {
             Shape::Group { table, aggregates, having } => {
@@ -298,17 +356,17 @@ impl View {
                     let answer = [group.clone(), all_of(&aggregates, rows, key + 1)].concat();
                     if having && rows.len() < 2 { vec![] } else { vec![answer] }
                 };
-                groups(vec![Feed::of(table_of(*table))], by(key), view, vec![], answer, self)
+                groups(vec![Feed::of(table_of(*table))], by(key), view, vec![], answer, own)
             }
             Shape::Total { table, aggregates } => {
                 let (column, aggregates) = (table.key() + 1, aggregates.clone());
                 let answer = move |_: &Row, rows: &[Row]| vec![all_of(&aggregates, rows, column)];
-                groups(vec![Feed::of(table_of(*table))], |_: &Row| vec![], view, vec![vec![]], answer, self)
+                groups(vec![Feed::of(table_of(*table))], |_: &Row| vec![], view, vec![vec![]], answer, own)
             }
-            Shape::GroupingSets { aggregates, total } => grouping_sets(aggregates.clone(), *total, view, self),
+            Shape::GroupingSets { aggregates, total } => grouping_sets(aggregates.clone(), *total, view, own),
             Shape::Distinct { table } => {
                 let answer = |group: &Row, _: &[Row]| vec![group.clone()];
-                groups(vec![Feed::of(table_of(*table))], by(table.key()), view, vec![], answer, self)
+                groups(vec![Feed::of(table_of(*table))], by(table.key()), view, vec![], answer, own)
             }
             Shape::Join { join, other, residual } => {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(*other, side(other.name()))];
@@ -319,16 +377,42 @@ impl View {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
                 let first = world.add(Node::ungrouped(inputs, joined(*first, [2, 2], Box::new(keys_are_equal)), policy));
                 let inputs = vec![Arrangement::of_rows(Source::Node(first), side("l+r")), rows_of(Table::C, side("c"))];
-                Node::ungrouped(inputs, joined(*second, [4, 2], Box::new(keys_are_equal)), policy)
+                Node::ungrouped(inputs, joined(*second, [4, 2], Box::new(keys_are_equal)), own)
             }
             Shape::GroupOfJoin { join } => {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
                 let join = world.add(Node::ungrouped(inputs, joined(*join, [2, 2], Box::new(keys_are_equal)), policy));
-                groups(vec![Feed::of(Source::Node(join))], by(0), view, vec![], of_join, self)
+                groups(vec![Feed::of(Source::Node(join))], by(0), view, vec![], of_join, own)
             }
             Shape::Union => {
                 let feeds = vec![Feed::of(table_of(Table::L)), Feed::of(table_of(Table::R))];
-                groups(feeds, Row::clone, view, vec![], |group: &Row, _: &[Row]| vec![group.clone()], self)
+                groups(feeds, Row::clone, view, vec![], |group: &Row, _: &[Row]| vec![group.clone()], own)
+            }
+            Shape::In { not } => {
+                let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
+                // NOT IN is not true where it is not known
+                let may_be_in: On = Box::new(|l, r| l[0] == Cell::Null || r[0] == Cell::Null || l[0] == r[0]);
+                let operator = match not {
+                    true => joined(Join::Anti, [2, 2], may_be_in),
+                    false => joined(Join::Semi, [2, 2], Box::new(keys_are_equal)),
+                };
+                Node::ungrouped(inputs, operator, policy)
+            }
+            Shape::Above => {
+                let least = |_: &Row, rows: &[Row]| vec![vec![Aggregate::Min.of(rows, 1)]];
+                let least = groups(vec![Feed::of(table_of(Table::R))], |_: &Row| vec![], side("r"), vec![vec![]], least, own);
+                let inputs = vec![rows_of(Table::L, side("l")), Arrangement::of_rows(Source::Node(world.add(least)), side("r"))];
+                let is_above: On = Box::new(|l, least| least[0] != Cell::Null && l[1] > least[0]);
+                let join = world.add(Node::ungrouped(inputs, joined(Join::Inner, [2, 1], is_above), policy));
+                spread(Source::Node(join), |row| vec![row[..2].to_vec()])
+            }
+            Shape::Counting => {
+                let count = |group: &Row, rows: &[Row]| vec![vec![group[0].clone(), Aggregate::Rows.of(rows, 0)]];
+                let counts = groups(vec![Feed::of(table_of(Table::R))], by(0), side("r"), vec![], count, own);
+                let inputs = vec![rows_of(Table::L, side("l")), Arrangement::of_rows(Source::Node(world.add(counts)), side("r"))];
+                let join = world.add(Node::ungrouped(inputs, joined(Join::Left, [2, 2], Box::new(keys_are_equal)), policy));
+                let count = |cell: &Cell| if *cell == Cell::Null { Cell::Int(0) } else { cell.clone() };
+                spread(Source::Node(join), move |row| vec![[row[..2].to_vec(), vec![count(&row[3])]].concat()])
             }
             Shape::Set(operation) => {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
@@ -345,12 +429,12 @@ impl View {
                     let shown = |n: usize| if shows_rank { vec![Cell::Int(n as i64)] } else { vec![] };
                     ranked.map(|(n, row)| [row, shown(n)].concat()).collect()
                 };
-                groups(vec![Feed::of(table_of(Table::L))], by(0), view, vec![], answer, self)
+                groups(vec![Feed::of(table_of(Table::L))], by(0), view, vec![], answer, own)
             }
             Shape::Over(window) => {
                 let (window, table) = (*window, if *window == Window::Lag { Table::P } else { Table::L });
                 let answer = move |_: &Row, rows: &[Row]| windowed(window, rows);
-                groups(vec![Feed::of(table_of(table))], by(table.key()), view, vec![], answer, self)
+                groups(vec![Feed::of(table_of(table))], by(table.key()), view, vec![], answer, own)
             }
             Shape::HistogramOfView { greatest } => {
                 let greatest = *greatest;
@@ -358,17 +442,25 @@ impl View {
                     let greatest = if greatest { vec![Aggregate::Max.of(rows, 0)] } else { vec![] };
                     vec![[group.clone(), vec![Aggregate::Rows.of(rows, 0)], greatest].concat()]
                 };
-                groups(vec![Feed::of(read())], by(1), view, vec![], answer, self)
+                groups(vec![Feed::of(read())], by(1), view, vec![], answer, own)
             }
             Shape::TotalOfView => {
                 let answer = |_: &Row, rows: &[Row]| vec![vec![Aggregate::Sum.of(rows, 1), Aggregate::Rows.of(rows, 0)]];
-                groups(vec![Feed::of(read())], |_: &Row| vec![], view, vec![vec![]], answer, self)
+                groups(vec![Feed::of(read())], |_: &Row| vec![], view, vec![vec![]], answer, own)
             }
             Shape::JoinOfView { join, width } => {
                 let inputs = vec![Arrangement::of_rows(read(), side("b")), rows_of(Table::R, side("r"))];
                 Node::ungrouped(inputs, joined(*join, [*width, 2], Box::new(keys_are_equal)), policy)
             }
-            Shape::GroupOfView => groups(vec![Feed::of(read())], by(0), view, vec![], of_view, self),
+            Shape::UnionOfViews { all } => {
+                let feed = |node: &usize| Feed { source: Source::Node(*node), each: Box::new(|row| vec![row[..2].to_vec()]) };
+                let feeds = under.iter().map(feed).collect();
+                match all {
+                    true => Node::streamed(feeds),
+                    false => groups(feeds, Row::clone, view, vec![], |group: &Row, _: &[Row]| vec![group.clone()], own),
+                }
+            }
+            Shape::GroupOfView => groups(vec![Feed::of(read())], by(0), view, vec![], of_view, own),
         };
         world.add(node)
     }
@@ -389,10 +481,15 @@ fn groups(
     retention: Retention,
     always: Vec<Row>,
     answer: impl Fn(&Row, &[Row]) -> Vec<Row> + 'static,
-    view: &View,
+    policy: Policy,
 ) -> Node {
     let input = Arrangement::new(feeds, Box::new(key.clone()), retention);
-    Node::grouped(input, grouped(Box::new(key), always, answer), view.settings.policy)
+    Node::grouped(input, grouped(Box::new(key), always, answer), policy)
+}
+
+/// Each row of a source as others, of which nothing is remembered.
+fn spread(source: Source, each: impl Fn(&Row) -> Vec<Row> + 'static) -> Node {
+    Node::streamed(vec![Feed { source, each: Box::new(each) }])
 }
 
 fn all_of(aggregates: &[Aggregate], rows: &[Row], column: usize) -> Row {
@@ -409,7 +506,7 @@ fn matches(left: Table, right: Table, residual: bool) -> On {
 }
 
 /// Each row of `p` once a set, behind the set's number and what it is grouped by: (k, v), (k), ().
-fn grouping_sets(aggregates: Vec<Aggregate>, total: bool, retention: Retention, view: &View) -> Node {
+fn grouping_sets(aggregates: Vec<Aggregate>, total: bool, retention: Retention, policy: Policy) -> Node {
     let sets = if total { 3 } else { 2 };
     let each = move |row: &Row| {
         let key = |set: i64| match set {
@@ -426,7 +523,7 @@ fn grouping_sets(aggregates: Vec<Aggregate>, total: bool, retention: Retention, 
     };
     let always = if total { vec![vec![Cell::Int(2), Cell::Null, Cell::Null]] } else { vec![] };
     let feed = Feed { source: table_of(Table::P), each: Box::new(each) };
-    groups(vec![feed], |row: &Row| row[..3].to_vec(), retention, always, answer, view)
+    groups(vec![feed], |row: &Row| row[..3].to_vec(), retention, always, answer, policy)
 }
 
 fn of_join(group: &Row, rows: &[Row]) -> Vec<Row> {
@@ -450,6 +547,6 @@ fn windowed(window: Window, rows: &[Row]) -> Vec<Row> {
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.shape.sql("base"), self.settings.options())
+        write!(f, "{}{}", self.sql(&[]), self.settings.options())
     }
 }

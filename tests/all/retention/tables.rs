@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::compute::cast;
 use rand::Rng;
 use rand::rngs::StdRng;
 use weir::engine::Engine;
@@ -56,6 +55,10 @@ pub enum Event {
     Change(Vec<Statement>),
     /// ADVANCE BY so many milliseconds.
     Advance(Instant),
+    /// A view is made, by its number.
+    Define(usize),
+    /// A view is dropped.
+    Drop(usize),
 }
 
 /// Changes of tables.
@@ -65,8 +68,14 @@ pub type Changes = Vec<(&'static str, Row, i64)>;
 #[derive(Debug, Clone, Default)]
 pub struct Tables(BTreeMap<Table, Bag>);
 
-/// A table never has many more rows than this.
-const MOST_ROWS: i64 = 8;
+/// How full tables get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowd {
+    /// Never many more rows than eight.
+    Few,
+    /// Up to thirty, most of which come several at a time and go one by one.
+    Many,
+}
 
 impl Table {
     pub const ALL: [Table; 4] = [Table::L, Table::R, Table::C, Table::P];
@@ -103,18 +112,19 @@ impl Table {
         usize::from(self == Table::P)
     }
 
-    fn cell(self, column: usize, rng: &mut StdRng) -> Cell {
+    fn cell(self, column: usize, crowd: Crowd, rng: &mut StdRng) -> Cell {
+        let (keys, values) = if crowd == Crowd::Few { (4, 3) } else { (20, 12) };
         match self.columns()[column] {
-            "id" => Cell::Int(rng.random_range(1..=4)),
+            "id" => Cell::Int(rng.random_range(1..=keys)),
             "k" if rng.random_bool(0.92) => Cell::Int(rng.random_range(1..=3)),
             "s" if rng.random_bool(0.9) => Cell::Text(["x", "y", "z"][rng.random_range(0..3)].into()),
-            "v" | "w" if rng.random_bool(0.9) => Cell::Int(rng.random_range(0..=3)),
+            "v" | "w" if rng.random_bool(0.9) => Cell::Int(rng.random_range(0..=values)),
             _ => Cell::Null,
         }
     }
 
-    fn row(self, rng: &mut StdRng) -> Row {
-        (0..self.columns().len()).map(|column| self.cell(column, rng)).collect()
+    fn row(self, crowd: Crowd, rng: &mut StdRng) -> Row {
+        (0..self.columns().len()).map(|column| self.cell(column, crowd, rng)).collect()
     }
 }
 
@@ -159,8 +169,8 @@ impl Tables {
                 }
             }
             Statement::Diffs { table, rows } => {
-                // removals first: the batch is one step and means the same in any order
-                rows.sort_by_key(|(_, diff)| *diff > 0);
+                // the batch is one step and means the same in any order
+                rows.sort_by_key(|(_, diff)| *diff < 0);
                 rows.retain(|(row, diff)| {
                     let there = self.rows(*table).get(row).copied().unwrap_or(0) + diff >= 0;
                     if there {
@@ -176,7 +186,7 @@ impl Tables {
 
 impl Event {
     /// Something that may happen to these tables as they are.
-    pub fn random(rng: &mut StdRng, of: &[Table], tables: &Tables) -> Self {
+    pub fn random(rng: &mut StdRng, of: &[Table], crowd: Crowd, tables: &Tables) -> Self {
         if rng.random_bool(0.4) {
             let amounts = [1, 999, 1000, 1000, 1000, 1000, 2000, 2000, 3000, 5000, 8000, 20_000];
             return Event::Advance(amounts[rng.random_range(0..amounts.len())]);
@@ -184,42 +194,56 @@ impl Event {
         if rng.random_bool(0.2) {
             let mut tables = tables.clone();
             let statement = |_| {
-                let statement = Statement::random(rng, of, &tables, true);
+                let statement = Statement::random(rng, of, crowd, &tables, true);
                 tables.make(&statement);
                 statement
             };
             return Event::Change((0..3).map(statement).collect());
         }
-        Event::Change(vec![Statement::random(rng, of, tables, false)])
+        Event::Change(vec![Statement::random(rng, of, crowd, tables, false)])
     }
 }
 
 impl Statement {
-    fn random(rng: &mut StdRng, of: &[Table], tables: &Tables, in_transaction: bool) -> Self {
+    fn random(rng: &mut StdRng, of: &[Table], crowd: Crowd, tables: &Tables, in_transaction: bool) -> Self {
         let table = of[rng.random_range(0..of.len())];
         let rows = tables.rows(table);
+        let (most, whole_row) = if crowd == Crowd::Few { (8, 0.4) } else { (30, 0.85) };
         let filter = |rng: &mut StdRng| match rows.keys().nth(rng.random_range(0..rows.len().max(1))) {
-            Some(row) if rng.random_bool(0.4) => row.iter().cloned().enumerate().collect(),
+            Some(row) if rng.random_bool(whole_row) => row.iter().cloned().enumerate().collect(),
             _ => {
                 let column = rng.random_range(0..table.columns().len());
-                vec![(column, table.cell(column, rng))]
+                vec![(column, table.cell(column, crowd, rng))]
             }
         };
         match rng.random_range(0..20) {
-            _ if rows.values().sum::<i64>() >= MOST_ROWS => Statement::Delete { table, filter: filter(rng) },
+            _ if rows.values().sum::<i64>() >= most => Statement::Delete { table, filter: filter(rng) },
             0..3 => Statement::Delete { table, filter: filter(rng) },
             3..7 => {
                 let column = rng.random_range(table.key()..table.columns().len());
-                Statement::Update { table, set: (column, table.cell(column, rng)), filter: filter(rng) }
+                Statement::Update { table, set: (column, table.cell(column, crowd, rng)), filter: filter(rng) }
             }
-            7..11 if table != Table::P && !in_transaction => {
-                let mut diffs: Vec<(Row, i64)> = rows.keys().filter(|_| rng.random_bool(0.3)).map(|row| (row.clone(), -1)).collect();
+            7..12 if table != Table::P => {
+                let mut diffs = vec![];
+                for (row, count) in &rows {
+                    if rng.random_bool(0.3) {
+                        diffs.push((row.clone(), -rng.random_range(1..=*count)));
+                    }
+                }
                 if rng.random_bool(0.4) || diffs.is_empty() {
-                    diffs.push((table.row(rng), rng.random_range(1..=2)));
+                    diffs.push((table.row(crowd, rng), if rng.random_bool(0.8) { rng.random_range(1..=2) } else { 5 }));
+                }
+                // a row that comes and goes in one step has not been there
+                if !in_transaction && rng.random_bool(0.2) {
+                    let row = table.row(crowd, rng);
+                    diffs.extend([(row.clone(), 1), (row, -1)]);
                 }
                 Statement::Diffs { table, rows: diffs }
             }
-            _ => Statement::Insert { table, rows: (0..rng.random_range(1..=3)).map(|_| table.row(rng)).collect() },
+            _ => {
+                let most = if crowd == Crowd::Few { 3 } else { 9 };
+                Statement::Insert { table, rows: (0..rng.random_range(1..=most)).map(|_| table.row(crowd, rng)).collect() }
+            }
         }
     }
 
@@ -228,14 +252,18 @@ impl Statement {
         match self {
             Statement::Insert { rows, .. } if rows.is_empty() => Ok(()),
             Statement::Diffs { rows, .. } if rows.is_empty() => Ok(()),
-            Statement::Diffs { table, rows } => {
-                let schema = engine.query(&format!("SELECT * FROM {}", table.name()))?.schema();
-                let columns = schema.fields().iter().enumerate();
-                let columns = columns.map(|(i, field)| Ok(cast(&column(*table, rows, i), field.data_type())?)).collect::<Result<_>>()?;
-                let diffs: Vec<i64> = rows.iter().map(|(_, diff)| *diff).collect();
-                engine.insert(table.name(), &RecordBatch::try_new(schema.clone(), columns)?, &diffs)
-            }
+            Statement::Diffs { table, rows } => insert(engine, *table, rows),
             _ => engine.execute(&self.to_string()).map(drop),
+        }
+    }
+
+    /// The table that it changes.
+    pub fn table(&self) -> Table {
+        match self {
+            Statement::Insert { table, .. }
+            | Statement::Delete { table, .. }
+            | Statement::Update { table, .. }
+            | Statement::Diffs { table, .. } => *table,
         }
     }
 
@@ -249,6 +277,26 @@ impl Statement {
         }
         Some(statement)
     }
+}
+
+/// Changes as one step of [`Engine::insert`]s, for which nothing has to be read.
+pub fn pour(engine: &Engine, changes: &Changes) -> Result<()> {
+    let of = |table: Table| changes.iter().filter(move |(name, ..)| *name == table.name()).map(|(_, row, diff)| (row.clone(), *diff));
+    let by_table: Vec<(Table, Vec<(Row, i64)>)> = Table::ALL.into_iter().map(|table| (table, of(table).collect())).collect();
+    match by_table.iter().filter(|(_, rows)| !rows.is_empty()).collect::<Vec<_>>().as_slice() {
+        [(table, rows)] => insert(engine, *table, rows),
+        several => {
+            engine.execute("BEGIN")?;
+            several.iter().try_for_each(|(table, rows)| insert(engine, *table, rows))?;
+            engine.execute("COMMIT").map(drop)
+        }
+    }
+}
+
+fn insert(engine: &Engine, table: Table, rows: &[(Row, i64)]) -> Result<()> {
+    let columns = table.columns().iter().enumerate().map(|(i, name)| (*name, column(table, rows, i)));
+    let diffs: Vec<i64> = rows.iter().map(|(_, diff)| *diff).collect();
+    engine.insert(table.name(), &RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))?, &diffs)
 }
 
 fn column(table: Table, rows: &[(Row, i64)], i: usize) -> ArrayRef {
@@ -294,6 +342,8 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Advance(by) => write!(f, "  ADVANCE BY '{by} ms';"),
+            Event::Define(view) => write!(f, "  -- v{view} is made"),
+            Event::Drop(view) => write!(f, "  -- v{view} is dropped"),
             Event::Change(statements) => {
                 let lines: Vec<String> = statements.iter().map(|statement| format!("  {statement};")).collect();
                 let (begin, end) = if statements.len() == 1 { ("", "") } else { ("  BEGIN;\n", "\n  COMMIT;") };

@@ -52,8 +52,8 @@ impl World {
         self.change(rows.iter().map(|row| (table, cells(row), diff)));
     }
 
-    fn shows(&self, node: usize) -> Vec<String> {
-        let live = self.nodes[node].live();
+    fn rows(&self, node: usize) -> Vec<String> {
+        let live = self.shows(node);
         live.iter().flat_map(|(row, count)| std::iter::repeat_n(words(row), *count as usize)).collect()
     }
 
@@ -97,10 +97,10 @@ fn the_worked_example_of_the_contract() {
         for (at, rows) in [(0, 1), (4000, 1), (14_000, 0), (20_000, 1)] {
             world.advance_to(at);
             (0..rows).for_each(|_| world.at(at, "clicks", 1, &["a"]));
-            seen.extend(world.shows(total));
+            seen.extend(world.rows(total));
             if at == 14_000 {
                 world.advance_to(15_000);
-                assert_eq!(world.shows(counts), at_15[i], "{policy:?}");
+                assert_eq!(world.rows(counts), at_15[i], "{policy:?}");
             }
         }
         assert_eq!(seen, totals[i], "{policy:?}");
@@ -115,7 +115,7 @@ fn scenario_01_a_row_at_the_deadline_finds_its_group_gone() {
     for (i, policy) in POLICIES.into_iter().enumerate() {
         let (mut world, counts, total) = clicks(policy);
         [0, 4000, 20_000, 30_000].into_iter().for_each(|at| world.at(at, "clicks", 1, &["a"]));
-        assert_eq!((world.shows(counts), world.shows(total)), (vec!["a 1".to_string()], vec![totals[i].to_string()]));
+        assert_eq!((world.rows(counts), world.rows(total)), (vec!["a 1".to_string()], vec![totals[i].to_string()]));
         let told: Vec<String> = world.told(counts).into_iter().filter(|line| line.starts_with("30000")).collect();
         assert_eq!(told, last[i], "{policy:?}");
     }
@@ -129,9 +129,9 @@ fn scenario_03_each_side_of_a_join_forgets_by_its_own_ttl() {
     world.at(0, "info", 1, &["u1 Ann"]);
     world.at(30_000, "score", 1, &["u1 10"]);
     world.at(70_000, "score", 1, &["u1 20"]);
-    assert_eq!(world.shows(j), Vec::<String>::new());
+    assert_eq!(world.rows(j), Vec::<String>::new());
     world.at(100_000, "info", 1, &["u1 Anna"]);
-    assert_eq!(world.shows(j), ["u1 Anna u1 10", "u1 Anna u1 20"]);
+    assert_eq!(world.rows(j), ["u1 Anna u1 10", "u1 Anna u1 20"]);
     world.at(155_000, "info", 1, &["u1 Zoe"]);
     let told = ["30000: +(u1 Ann u1 10)", "100000: +(u1 Anna u1 10) +(u1 Anna u1 20)", "155000: +(u1 Zoe u1 20)"];
     assert_eq!(world.told(j), told);
@@ -147,7 +147,7 @@ fn scenario_04_two_figures_arm_lazily() {
     world.at(13_000, "clicks", 1, &["b"]);
     let shows = |world: &mut World, at| {
         world.advance_to(at);
-        world.shows(c)
+        world.rows(c)
     };
     assert_eq!(shows(&mut world, 23_000), ["a 2", "b 3"]);
     assert_eq!(shows(&mut world, 24_000), ["b 3"]);
@@ -182,11 +182,11 @@ fn scenario_07_late_retractions_find_nothing_and_half_an_update_survives() {
     let v = world.add(Node::grouped(by_customer, grouped(Box::new(|row| row[..1].to_vec()), vec![], answer), Policy::Forget));
     world.at(0, "orders", 1, &["1 c 5"]);
     world.at(11_000, "orders", -1, &["1 c 5"]);
-    assert_eq!((world.shows(v), world.nodes[v].inputs[0].late), (vec![], 1));
+    assert_eq!((world.rows(v), world.nodes[v].inputs[0].late), (vec![], 1));
     world.at(11_000, "orders", 1, &["2 c 7"]);
     world.advance_to(23_000);
     world.change([("orders", cells("2 c 7"), -1), ("orders", cells("2 c 9"), 1)]);
-    assert_eq!(world.shows(v), ["c 1 9"]);
+    assert_eq!(world.rows(v), ["c 1 9"]);
     assert_eq!(world.told(v), ["0: +(c 1 5)", "11000: +(c 1 7)", "23000: +(c 1 9)"]);
 }
 
@@ -215,7 +215,7 @@ fn scenario_08_a_padded_row_that_an_expiry_makes_is_owed_and_not_said() {
         "14000: -(1 C 1 y) +(1 C NULL NULL)",
     ];
     assert_eq!(world.told(j), told);
-    assert_eq!(world.shows(j), ["1 C NULL NULL", "2 B NULL NULL"]);
+    assert_eq!(world.rows(j), ["1 C NULL NULL", "2 B NULL NULL"]);
     let (world, j) = outer_join(Policy::Retract);
     let told = [
         "1000: +(1 A 1 x)",
@@ -227,7 +227,7 @@ fn scenario_08_a_padded_row_that_an_expiry_makes_is_owed_and_not_said() {
         "14000: -(1 C 1 y) +(1 C NULL NULL)",
     ];
     assert_eq!(world.told(j), told);
-    assert_eq!(world.shows(j), ["1 C NULL NULL", "2 B NULL NULL"]);
+    assert_eq!(world.rows(j), ["1 C NULL NULL", "2 B NULL NULL"]);
 }
 
 #[test]
@@ -240,11 +240,11 @@ fn scenario_09_a_histogram_over_counts_that_expire() {
         let histogram = world.add(group(Source::Node(counts), 1..2, vec![(Aggregate::Rows, 0)], NEVER, Policy::Forget));
         world.at(0, "t", 1, &["a", "b"]);
         world.at(1000, "t", 1, &["a"]);
-        assert_eq!(world.shows(histogram), ["1 1", "2 1"]);
+        assert_eq!(world.rows(histogram), ["1 1", "2 1"]);
         world.advance_to(10_000);
-        assert_eq!(world.shows(histogram), at_10[i], "{policy:?}");
+        assert_eq!(world.rows(histogram), at_10[i], "{policy:?}");
         world.at(20_000, "t", 1, &["a"]);
-        assert_eq!(world.shows(histogram), at_20[i], "{policy:?}");
+        assert_eq!(world.rows(histogram), at_20[i], "{policy:?}");
     }
 }
 
@@ -284,7 +284,7 @@ fn semi_and_anti_joins_publish_what_the_executable_contract_does() {
         world.at(2500, "l", 1, &["1 2"]);
         world.at(3000, "r", 1, &["1"]);
         world.at(5500, "l", -1, &["1 1"]);
-        (world.told(j), world.shows(j))
+        (world.told(j), world.rows(j))
     };
     let semi = ["100: +(1 1)", "3000: +(1 1) +(1 2)"].map(String::from).to_vec();
     assert_eq!(told(Join::Semi), (semi, vec![]));
@@ -299,10 +299,10 @@ fn a_kept_total_is_all_that_is_shown_until_rows_come_back() {
     world.settle();
     world.at(0, "t", 1, &["a", "b"]);
     world.advance_to(10_000);
-    assert_eq!(world.shows(total), ["2"]);
+    assert_eq!(world.rows(total), ["2"]);
     // late: it makes nothing, and what was kept stays
     world.at(11_000, "t", -1, &["a"]);
-    assert_eq!(world.shows(total), ["2"]);
+    assert_eq!(world.rows(total), ["2"]);
     world.at(12_000, "t", 1, &["c"]);
     assert_eq!(world.told(total), ["0: +(0)", "0: -(0) +(2)", "12000: -(2) +(1)"]);
 }
