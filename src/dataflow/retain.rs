@@ -344,6 +344,11 @@ impl Forgetting {
         life.alive = true;
     }
 
+    /// The instant at which a scope expires if nothing is written to it before: its deadline, or the first one to come.
+    fn due(&self, id: ScopeId) -> u64 {
+        self.scopes.due(id).max(first_instant_from(self.lower))
+    }
+
     /// All before a frontier has been worked off.
     fn reached(&mut self, frontier: &Antichain<Time>) {
         self.lower = frontier.elements().first().copied().unwrap_or(self.lower);
@@ -447,6 +452,10 @@ impl<C: Remembered> Round<C> {
     /// A scope that is due and that nothing is written to.
     fn expire_only(&mut self, sealed: &Sealed<C>, id: ScopeId, forgetting: &mut Forgetting) {
         self.next_due += 1;
+        // One that has become overdue goes at the next instant that comes.
+        if forgetting.due(id) >= self.horizon() {
+            return forgetting.scopes.wake(id);
+        }
         self.life.clear();
         self.expire(sealed, id, true, forgetting);
         forgetting.scopes.remove(id);
@@ -476,9 +485,9 @@ impl<C: Remembered> Round<C> {
         let now = time::ms(moment).unsigned_abs();
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);
-        } else if plain && id.is_none_or(|id| forgetting.scopes.due(id) > now) {
+        } else if plain && id.is_none_or(|id| forgetting.due(id) > now) {
             forgetting.write(&mut life, scope, key_len, now);
-            if life.id.is_none_or(|id| forgetting.scopes.due(id) < self.horizon()) {
+            if life.id.is_none_or(|id| forgetting.due(id) < self.horizon()) {
                 self.gather(sealed, start, end);
                 self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
             }
@@ -486,7 +495,7 @@ impl<C: Remembered> Round<C> {
             self.gather(sealed, start, end);
             for number in 0..self.events.len() {
                 let now = time::ms(self.events[number].time).unsigned_abs();
-                if let Some(id) = life.id.filter(|id| life.alive && forgetting.scopes.due(*id) <= now) {
+                if let Some(id) = life.id.filter(|id| life.alive && forgetting.due(*id) <= now) {
                     self.expire(sealed, id, life.base, forgetting);
                     (life.alive, life.base) = (false, false);
                     self.life.clear();
@@ -497,7 +506,7 @@ impl<C: Remembered> Round<C> {
             }
         }
         let Some(id) = life.id else { return };
-        if life.alive && forgetting.scopes.due(id) < self.horizon() {
+        if life.alive && forgetting.due(id) < self.horizon() {
             self.expire(sealed, id, life.base, forgetting);
             life.alive = false;
         }
@@ -525,7 +534,7 @@ impl<C: Remembered> Round<C> {
                 continue;
             }
             let now = time::ms(time).unsigned_abs();
-            if let Some(id) = life.id.filter(|id| life.alive && forgetting.scopes.due(*id) <= now) {
+            if let Some(id) = life.id.filter(|id| life.alive && forgetting.due(*id) <= now) {
                 self.expire(sealed, id, life.base, forgetting);
                 (life.alive, life.base) = (false, false);
                 self.life.clear();
@@ -622,7 +631,7 @@ impl<C: Remembered> Round<C> {
 
     /// Takes away what a scope holds, at its deadline: the trace's rows if they are its `base`, and what has come since.
     fn expire(&mut self, sealed: &Sealed<C>, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
-        let time = time::at(forgetting.scopes.due(id) as i64, 0);
+        let time = time::at(forgetting.due(id) as i64, 0);
         let (bytes, key_len) = forgetting.scopes.name(id);
         let whole_key = forgetting.scopes.retention().scope == Scope::Group;
         let mut anything = !self.life.is_empty();

@@ -146,7 +146,8 @@ impl Finding {
                 format!("give it '{}' or more, or what it reads '{}' or less", format_duration(*upstream_ttl), format_duration(*ttl))
             }
             (Problem::Unbounded(_), _) if self.place.operator == "Get" => {
-                "write 'state_ttl' = '...' in the WITH of the table that it reads by primary key, or SET state_ttl = '...' before that".to_owned()
+                "write 'state_ttl' = '...' in the WITH of the table that it reads by primary key, or SET state_ttl = '...' before that"
+                    .to_owned()
             }
             (Problem::Unbounded(_), MadeBy::View(name)) => {
                 let option = match self.place.input.as_deref() {

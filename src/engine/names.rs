@@ -87,7 +87,14 @@ impl<'a> Names<'a> {
     fn view(&self, view: &View) -> Result<Plan> {
         let is_forgetful_and_idle = || view.plan.forgets() && !self.catalog.is_running(&self.catalog.dependents(&view.name));
         let is_afresh = matches!(self.purpose, Purpose::Once { .. }) && is_forgetful_and_idle();
-        if self.transaction.is_none() && !is_afresh {
+        let is_changed = self.transaction.is_some_and(|transaction| transaction.changes_any(&plans::gets([&view.plan])));
+        if is_changed && view.plan.forgets() && !is_afresh {
+            return Err(Error::invalid(format!(
+                "view '{}' remembers for a time what this transaction has changed, and cannot say what it will make of that: COMMIT first",
+                view.name
+            )));
+        }
+        if !is_changed && !is_afresh {
             // The rows of a materialized view are kept, so what reads it is to find them as they are.
             return Ok(if view.materialized { view.plan.boundary() } else { view.plan.clone() });
         }

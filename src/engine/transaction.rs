@@ -45,6 +45,11 @@ impl Transaction {
         self.changes.is_empty()
     }
 
+    /// Whether it has changed any of these relations.
+    pub fn changes_any(&self, relations: &[RelationId]) -> bool {
+        relations.iter().any(|relation| self.changes.contains_key(relation))
+    }
+
     /// The table's rows as the transaction sees them.
     pub fn overlay(&self, table: &Table) -> Result<Plan> {
         let get = table.get();

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use hashbrown::HashTable;
 
+use crate::engine::time::LAST_INSTANT;
 use crate::plan::{Refresh, Retention};
 use crate::row::key_hash;
 use crate::row::spine::prefix;
@@ -147,7 +148,7 @@ impl Scopes {
 
     /// When the next one is due.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.table.iter().map(|id| self.due(*id)).min().filter(|due| *due != NEVER)
+        self.table.iter().map(|id| self.due(*id)).min().filter(|due| *due <= LAST_INSTANT.unsigned_abs())
     }
 
     /// Bytes of memory in use, those of the scopes' names among them.
@@ -165,15 +166,15 @@ impl Scopes {
         }
     }
 
-    /// Changes what is forgotten and when. A deadline moves by as much as its figure; what would be due already is due at
-    /// `soonest`.
-    pub fn retune(&mut self, retention: Retention, soonest: u64) {
+    /// Changes what is forgotten and when. A deadline moves by as much as its figure, be it into the past; one that nothing
+    /// was known of is counted from `now`.
+    pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
         let (old, new) = (figure(&self.retention), figure(&retention));
         self.rebuild(retention, |due| match (old, new) {
-            (Some(old), Some(new)) => (due - old).saturating_add(new).max(soonest),
+            (Some(old), Some(new)) => (due - old).saturating_add(new),
             // When it was written last is not known.
-            (None, Some(new)) => soonest.saturating_add(new),
+            (None, Some(new)) => now.saturating_add(new),
             (_, None) => NEVER,
         });
     }

@@ -70,7 +70,7 @@ impl Defaults {
             "state_ttl_max" => self.ttl_max = Some(milliseconds(written, parse_duration(value))?),
             "on_expiry" => self.policy = Some(one_of(written, value, [Policy::Forget, Policy::Keep, Policy::Retract])?),
             "ttl_refresh" => self.refresh = Some(one_of(written, value, [Refresh::Write, Refresh::Create])?),
-            _ => return Err(Error::unknown("option", option, OPTIONS)),
+            _ => return Err(Error::unknown("option", written, OPTIONS)),
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ pub(super) fn read_options(options: &[SqlOption]) -> Result<(Defaults, Vec<Said>
             continue;
         };
         if !OPTIONS.contains(&option.as_str()) {
-            return Err(Error::unknown("option", option, OPTIONS));
+            return Err(Error::unknown("option", written, OPTIONS));
         }
         check_name(input, written)?;
         let position = named.iter().position(|said| key(&said.name) == key(input)).unwrap_or_else(|| {
