@@ -35,12 +35,12 @@ impl Defined {
             return defined;
         }
         let shape = Shape::random(rng, kind);
-        Defined { number, view: view(rng, shape), bases: vec![], watches_bases: false }.as_one_operator()
+        Defined { number, view: view(rng, shape), bases: vec![], watches_bases: false }.one_operator()
     }
 
     /// NOT IN is several operators one over the other. What it publishes and shows is that of one where nothing is owed
     /// between them.
-    fn as_one_operator(self) -> Self {
+    fn one_operator(self) -> Self {
         let is_several = matches!(self.view.shape, Shape::In { not: true });
         if is_several { self.under(Policy::Retract) } else { self }
     }
@@ -84,7 +84,7 @@ impl Timeline {
             let mut view = match views.last() {
                 Some(last) if made.is_empty() && rng.random_bool(0.15) => {
                     let policy = [Policy::Forget, Policy::Keep, Policy::Retract][rng.random_range(0..3)];
-                    Defined { number, ..last.clone() }.under(policy).as_one_operator()
+                    Defined { number, ..last.clone() }.under(policy).one_operator()
                 }
                 _ => Defined::random(&mut rng, number, (seed as usize * VIEWS + number) % kinds),
             };
