@@ -170,7 +170,7 @@ fn values_that_mean_nothing_are_errors_with_the_name_that_they_were_given_for() 
         ("on_expiry.o", "drop", "on_expiry.o is one of forget, keep, retract, not 'drop'"),
         ("ttl_refresh", "read", "ttl_refresh is one of write, create, not 'read'"),
         ("state_tll", "1 s", "there is no option 'state_tll'; did you mean 'state_ttl'?"),
-        ("state_tll.o", "1 s", "there is no option 'state_tll'; did you mean 'state_ttl'?"),
+        ("state_tll.o", "1 s", "there is no option 'state_tll.o'; did you mean 'state_ttl'?"),
         ("retention", "1 s", "there is no option 'retention' (there is "),
         ("state_ttl.", "1 s", "state_ttl.: '' is not the name of an input"),
         ("state_ttl.o+", "1 s", "state_ttl.o+: 'o+' is not the name of an input"),

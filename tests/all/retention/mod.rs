@@ -5,6 +5,7 @@
 //! - [`tables`]: the tables, and statements that both sides carry out.
 //! - [`beside`]: runs a timeline in the engine beside the model, step by step or many steps in one batch ([`plug`]).
 //! - [`timelines`]: random timelines, and how a failing one is made small.
+//! - [`memory`]: what it takes to know when each scope is due.
 //! - [`upserts`]: sources of which rows replace one another.
 //! - [`worked`]: the model itself, against the contract's examples and the acceptance scenarios.
 //! - [`mistakes`] and [`flink`]: small scripts with rows worked out by hand, run by [`script`].
@@ -12,6 +13,7 @@
 mod beside;
 mod failing;
 mod flink;
+mod memory;
 mod mistakes;
 mod model;
 mod operators;
