@@ -1,0 +1,152 @@
+//! What a retained arrangement asks of the updates that it is made of.
+
+use differential_dataflow::difference::{IsZero, Semigroup};
+use differential_dataflow::trace::Cursor;
+
+use crate::row::reclaim::{Contents, Reclaim};
+use crate::row::spine::{RowBatch, Sealable, SumBatch};
+use crate::row::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
+
+/// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
+pub trait Remembered: Sealable<Batch: Reclaim> {
+    /// What an update changes.
+    type Change: Clone;
+    /// The bytes of an update's key.
+    fn key_of(&self, index: usize) -> &[u8];
+    /// What an update changes.
+    fn change(&self, index: usize) -> Self::Change;
+    /// Whether an update adds rows.
+    fn adds(&self, index: usize) -> bool;
+    /// How many rows a change adds.
+    fn rows(change: &Self::Change) -> Diff;
+    /// A change that only says how many rows there are more.
+    fn of_rows(rows: Diff) -> Self::Change;
+    /// A change that undoes another.
+    fn negated(change: &Self::Change) -> Self::Change;
+    /// Adds a change to another.
+    fn add(into: &mut Self::Change, change: &Self::Change);
+    /// Whether a change changes nothing.
+    fn is_nothing(change: &Self::Change) -> bool;
+    /// Adds an update of a row, which begins with its key.
+    fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Self::Change);
+    /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
+    fn look_up(contents: &mut Contents<Self::Batch>, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
+}
+
+impl Remembered for Updates {
+    type Change = Diff;
+
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
+    fn change(&self, index: usize) -> Diff {
+        self.diff(index)
+    }
+
+    fn adds(&self, index: usize) -> bool {
+        self.diff(index) > 0
+    }
+
+    fn rows(change: &Diff) -> Diff {
+        *change
+    }
+
+    fn of_rows(rows: Diff) -> Diff {
+        rows
+    }
+
+    fn negated(change: &Diff) -> Diff {
+        -change
+    }
+
+    fn add(into: &mut Diff, change: &Diff) {
+        *into += change;
+    }
+
+    fn is_nothing(change: &Diff) -> bool {
+        *change == 0
+    }
+
+    fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Diff) {
+        self.push(&row[..key_len], &row[key_len..], time, *change);
+    }
+
+    fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, whole_key: bool, mut each: impl FnMut(&[u8], Diff)) {
+        let (key, value) = row.split_at(key_len);
+        cursor.seek_key(storage, Bytes(key));
+        if cursor.get_key(storage) != Some(Bytes(key)) {
+            return;
+        }
+        cursor.rewind_vals(storage);
+        if !whole_key {
+            cursor.seek_val(storage, Bytes(value));
+        }
+        let mut found = Vec::new();
+        while let Some(value_there) = cursor.get_val(storage) {
+            if !whole_key && value_there != Bytes(value) {
+                break;
+            }
+            let mut count = 0;
+            cursor.map_times(storage, |_, diff| count += diff);
+            if count != 0 {
+                found.clear();
+                found.extend_from_slice(key);
+                found.extend_from_slice(value_there.0);
+                each(&found, count);
+            }
+            cursor.step_val(storage);
+        }
+    }
+}
+
+impl Remembered for SumUpdates {
+    type Change = Sums;
+
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
+    fn change(&self, index: usize) -> Sums {
+        self.sums(index).clone()
+    }
+
+    fn adds(&self, index: usize) -> bool {
+        self.sums(index).rows() > 0
+    }
+
+    fn rows(change: &Sums) -> Diff {
+        change.rows()
+    }
+
+    fn of_rows(rows: Diff) -> Sums {
+        Sums::of_rows(rows)
+    }
+
+    fn negated(change: &Sums) -> Sums {
+        change.negated()
+    }
+
+    fn add(into: &mut Sums, change: &Sums) {
+        into.plus_equals(change);
+    }
+
+    fn is_nothing(change: &Sums) -> bool {
+        change.is_zero()
+    }
+
+    fn give(&mut self, row: &[u8], _: usize, time: Time, change: &Sums) {
+        self.push(row, time, change.clone());
+    }
+
+    fn look_up((cursor, storage): &mut Contents<SumBatch>, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
+        cursor.seek_key(storage, Bytes(row));
+        if cursor.get_key(storage) == Some(Bytes(row)) {
+            let mut total = Sums::default();
+            cursor.map_times(storage, |_, sums| total.plus_equals(&sums));
+            if !total.is_zero() {
+                each(row, total);
+            }
+        }
+    }
+}
