@@ -275,9 +275,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 let news = self.news(input)?;
                 let columns = &input.row().columns[..key];
-                let kept = self.kept_answers(rows.clone(), news, plan.fingerprint(), crate::plan::operator(input.node()), columns)?;
-                let published = self.scope.concatenate([rows, kept]);
-                Ok((Collection { rows: settle::without_expiries(published, as_of), errors }, key))
+                let rows = self.with_kept_answers(rows, news, plan.fingerprint(), crate::plan::operator(input.node()), columns)?;
+                Ok((Collection { rows, errors }, key))
             }
         }
     }
@@ -360,15 +359,12 @@ impl<'s, 'r> Renderer<'s, 'r> {
         match by_key.memory.policy {
             Policy::Retract => Ok(settle::showing(rows, self.as_of)),
             Policy::Forget => Ok(settle::without_expiries(rows, self.as_of)),
-            Policy::Keep => {
-                let kept = self.kept_answers(rows.clone(), None, by_key.fingerprint(), "Get", &by_key.input.row().columns[..by_key.key])?;
-                Ok(settle::without_expiries(self.scope.concatenate([rows, kept]), self.as_of))
-            }
+            Policy::Keep => self.with_kept_answers(rows, None, by_key.fingerprint(), "Get", &by_key.input.row().columns[..by_key.key]),
         }
     }
 
-    /// What stands of answers that were forgotten, and is published beside an operator's rows.
-    fn kept_answers(
+    /// An operator's rows with what stands of answers that were forgotten: what is published of it.
+    fn with_kept_answers(
         &mut self,
         rows: Stream<'s, Time, Updates>,
         news: Option<Stream<'s, Time, Updates>>,
@@ -380,7 +376,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let kept = match self.existing(id)? {
             Some(kept) => kept,
             None => {
-                let kept = settle::keeping(rows, news, self.as_of);
+                let kept = settle::keeping(rows.clone(), news, self.as_of);
                 let label = Label {
                     view: self.view.clone(),
                     operator: format!("{operator} (kept answers)"),
@@ -392,7 +388,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 self.note(id, Held::Rows(kept), BTreeSet::new(), label, None)
             }
         };
-        Ok(self.flat(kept)?.rows)
+        let kept = self.flat(kept)?.rows;
+        Ok(settle::without_expiries(self.scope.concatenate([rows, kept]), self.as_of))
     }
 
     /// A source's rows as they come, and its errors.
@@ -767,12 +764,7 @@ pub fn whole_rows(plan: &Plan) -> Arrangement {
 
 /// Whether some row can fail in a linear operator.
 fn can_fail(plan: &Plan) -> bool {
-    let Node::Linear { steps, .. } = plan.node() else { return false };
-    steps.iter().any(|step| match step {
-        Step::Filter(predicate) => crate::eval::is_fallible(predicate),
-        Step::Project(exprs) => exprs.iter().any(|(expr, _)| crate::eval::is_fallible(expr)),
-        Step::Unnest { .. } => false,
-    })
+    matches!(plan.node(), Node::Linear { steps, .. } if steps.iter().any(Step::can_fail))
 }
 
 /// Splits rows anew, by a key of that many columns.

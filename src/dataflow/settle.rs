@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::{Cursor, Span};
+use differential_dataflow::trace::Span;
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, Pipeline};
@@ -25,9 +25,11 @@ use timely::progress::Antichain;
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
 use super::owned::Owned;
+use super::retain::Remembered;
 use crate::engine::time;
+use crate::row::reclaim::Contents;
 use crate::row::spine::{Pending, RowBatch, RowTrace, Sealable, Sealed};
-use crate::row::{ByKey, Bytes, Diff, Time, Updates, UpdatesBuilder};
+use crate::row::{ByKey, Diff, Time, Updates, UpdatesBuilder};
 
 /// Whether what happens at a time is an expiry, in a dataflow that begins `as_of` a time.
 #[inline]
@@ -191,21 +193,8 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
             let least = frontiers.iter().filter_map(|frontier| frontier.frontier().first().copied()).min();
             let upper: Antichain<Time> = least.into_iter().collect();
             if owned.lower() != upper.borrow() {
-                let (mut cursor, storage) = owned.contents();
-                let look_up = |key: &[u8], each: &mut dyn FnMut(&[u8], Diff)| {
-                    cursor.seek_key(&storage, Bytes(key));
-                    while cursor.get_key(&storage) == Some(Bytes(key))
-                        && let Some(value) = cursor.get_val(&storage)
-                    {
-                        let mut count = 0;
-                        cursor.map_times(&storage, |_, diff| count += diff);
-                        if count != 0 {
-                            each(value.0, count);
-                        }
-                        cursor.step_val(&storage);
-                    }
-                };
-                let batch = kept(&pending.seal(upper.borrow()), &pending_news.seal(upper.borrow()), as_of, look_up);
+                let news = pending_news.seal(upper.borrow());
+                let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut owned.contents());
                 owned.seal(upper, batch, &mut output.activate());
             }
             owned.exert();
@@ -215,12 +204,7 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
 }
 
 /// How what is kept changes with changes of an operator's rows and with news of its groups.
-fn kept(
-    rows: &Sealed<Updates>,
-    news: &Sealed<Updates>,
-    as_of: Time,
-    mut look_up: impl FnMut(&[u8], &mut dyn FnMut(&[u8], Diff)),
-) -> Option<RowBatch> {
+fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &mut Contents<RowBatch>) -> Option<RowBatch> {
     let mut made = Updates::default();
     let told: HashSet<(&[u8], Time)> =
         changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();
@@ -231,8 +215,8 @@ fn kept(
     for group in of_rows.chunk_by(|a, b| a.row[..a.key_len] == b.row[..b.key_len]) {
         let key = &group[0].row[..group[0].key_len];
         let mut stands: HashMap<Vec<u8>, Diff> = HashMap::new();
-        look_up(key, &mut |value, count| {
-            stands.insert(value.to_vec(), count);
+        Updates::look_up(contents, key, key.len(), true, |row, count| {
+            stands.insert(row[key.len()..].to_vec(), count);
         });
         for moment in group.chunk_by(|a, b| a.time == b.time) {
             let time = moment[0].time;

@@ -37,6 +37,8 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
 
+use crate::eval::is_fallible;
+
 pub use alter::Figures;
 pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
@@ -283,6 +285,17 @@ pub enum Threshold {
     Distinct,
     /// `max(n, 0)`: EXCEPT ALL.
     Positive,
+}
+
+impl Step {
+    /// Whether some row can fail in it.
+    pub fn can_fail(&self) -> bool {
+        match self {
+            Step::Filter(predicate) => is_fallible(predicate),
+            Step::Project(items) => items.iter().any(|(scalar, _)| is_fallible(scalar)),
+            Step::Unnest { .. } => false,
+        }
+    }
 }
 
 impl Plan {

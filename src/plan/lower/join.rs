@@ -13,7 +13,7 @@ use datafusion_common::{DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::{find_valid_equijoin_key_pair, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, Operator};
 use datafusion_physical_expr::expressions;
 
 use crate::error::{Error, Result};
@@ -86,13 +86,9 @@ impl Pair {
         let (left_memory, right_memory) = (remember::side(said, left_name.as_deref()), remember::side(said, right_name.as_deref()));
         let left = remember::rows(lower(&join.left, said)?, &left_memory);
         // What a condition asks of a subquery is whether it has rows, which are those that it selects from.
-        let of_subquery = |plan: &LogicalPlan, memory: &Memory| {
-            matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__")) && memory.ttl.is_some()
-        };
+        let is_whole = remember::is_of_condition(&join.right) && right_memory.ttl.is_some();
         let right = match join.join_type {
-            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark if of_subquery(&join.right, &right_memory) => {
-                remember::whole(&join.right, said)?
-            }
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark if is_whole => remember::whole(&join.right, said)?,
             _ => lower(&join.right, said)?,
         };
         let right = remember::rows(right, &right_memory);

@@ -6,7 +6,6 @@
 
 use datafusion_physical_expr::expressions::Literal;
 
-use crate::eval::is_fallible;
 use crate::plan::{Expiry, Node, Plan, Policy, Rank, RowType, Scalar, Step};
 
 use super::scalar::{Item, column_index, is_true, mentions, pick, substitute};
@@ -79,20 +78,12 @@ fn append(input: Plan, step: Step, row: RowType) -> Plan {
     push(&mut steps, step);
     match base.node() {
         // An error that a forgotten row made is to go with it, so it is made where expiries are still seen.
-        Node::Settle { input: operator, policy: Policy::Forget, expiry } if !base.is_boundary() && steps.iter().any(can_fail) => {
+        Node::Settle { input: operator, policy: Policy::Forget, expiry } if !base.is_boundary() && steps.iter().any(Step::can_fail) => {
             let below = close(operator.clone(), steps, row.clone());
             let expiry = if *expiry == Expiry::Adds { Expiry::Adds } else { Expiry::Removes };
             Plan::new(Node::Settle { input: below, policy: Policy::Forget, expiry }, row)
         }
         _ => close(base, steps, row),
-    }
-}
-
-fn can_fail(step: &Step) -> bool {
-    match step {
-        Step::Filter(predicate) => is_fallible(predicate),
-        Step::Project(items) => items.iter().any(|(scalar, _)| is_fallible(scalar)),
-        Step::Unnest { .. } => false,
     }
 }
 

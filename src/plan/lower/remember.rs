@@ -26,11 +26,15 @@ use crate::sql::retention::Retentions;
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
 use super::{linear, lower, nodes};
 
+/// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
+pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__"))
+}
+
 /// What an input is called in FROM: its alias, its table's name, or those that it is joined of with `+` between.
 pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
     match plan {
-        // Decorrelation makes aliases that nobody wrote.
-        LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__") => name_in_from(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) if is_of_condition(plan) => name_in_from(&alias.input),
         LogicalPlan::SubqueryAlias(alias) => Some(alias.alias.table().to_string()),
         LogicalPlan::TableScan(scan) => Some(scan.table_name.table().to_string()),
         LogicalPlan::Join(join) => joined_name(join),
@@ -47,11 +51,10 @@ pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
 }
 
 fn joined_name(join: &Join) -> Option<String> {
-    let is_subquery = |plan: &LogicalPlan| matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__"));
     match join.join_type {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => name_in_from(&join.left),
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => name_in_from(&join.right),
-        _ if is_subquery(&join.right) => name_in_from(&join.left),
+        _ if is_of_condition(&join.right) => name_in_from(&join.left),
         _ => Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?)),
     }
 }
@@ -60,7 +63,7 @@ fn joined_name(join: &Join) -> Option<String> {
 /// select from, as GROUP BY does, not what they select of them: those columns come behind the ones they select.
 pub(super) fn whole(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__") => whole(&alias.input, said),
+        LogicalPlan::SubqueryAlias(alias) if is_of_condition(plan) => whole(&alias.input, said),
         LogicalPlan::Projection(projection) => {
             let input = lower(&projection.input, said)?;
             let exprs = projection.expr.iter().zip(projection.schema.fields());
@@ -176,11 +179,12 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
 
 /// Whether some row can fail in these steps, but for the first `but` columns that come out of them.
 fn can_fail(steps: &[Step], but: usize) -> bool {
-    steps.iter().rev().enumerate().any(|(after, step)| match step {
-        Step::Filter(predicate) => is_fallible(predicate),
-        Step::Project(items) => items.iter().skip(if after == 0 { but } else { 0 }).any(|(scalar, _)| is_fallible(scalar)),
-        Step::Unnest { .. } => false,
-    })
+    match steps.split_last() {
+        Some((Step::Project(items), before)) => {
+            items.iter().skip(but).any(|(scalar, _)| is_fallible(scalar)) || before.iter().any(Step::can_fail)
+        }
+        _ => steps.iter().any(Step::can_fail),
+    }
 }
 
 /// The columns that come out of `steps` as expressions over the rows of `base`.
