@@ -1,16 +1,22 @@
 //! What forgetting costs, and what it gives back.
 //!
 //! `cargo bench --bench retention` times each query with a ttl and without, in one process, in turn, and prints the median
-//! of the pairs' ratios. Then it runs a month of keys that are each written once, with a ttl of three days and without, each in
-//! a process of its own, and prints the memory that the process holds at the end of each day.
+//! of the pairs' ratios. Then it lets a million keys expire at one instant, and prints how long a query on another view has to
+//! wait at worst. Last it runs a month of keys that are each written once, with a ttl of three days and without, each in a
+//! process of its own, and prints the memory that the process holds at the end of each day.
 
 mod through_sql;
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use through_sql::{Tables, mix, run};
 use weir::engine::runtime::Runtime;
+use weir::text::line;
+use weir::{Clock, Engine};
 
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -49,6 +55,42 @@ fn compare(name: &str, updates: usize, ttl: &str, key: impl Fn(usize) -> i64 + C
         rate(median(times.iter().map(|times| times.0).collect())),
         rate(median(times.iter().map(|times| times.1).collect())),
         median(ratios)
+    );
+}
+
+/// Lets so many keys expire at one instant; prints how long that takes, and the waits of those who ask something else meanwhile.
+fn storm(keys: usize) {
+    let engine = Engine::builder().clock(Clock::Manual).build().expect("an engine");
+    let run = |sql: &str| engine.execute(sql).expect("the engine runs");
+    run("CREATE TABLE storm (k BIGINT); CREATE TABLE calm (k BIGINT);
+         CREATE MATERIALIZED VIEW stormy WITH (state_ttl = '1 s', on_expiry = 'retract') AS SELECT k, COUNT(*) AS n FROM storm GROUP BY k;
+         CREATE MATERIALIZED VIEW quiet AS SELECT k, COUNT(*) AS n FROM calm GROUP BY k;
+         INSERT INTO calm VALUES (1);");
+    let column = Arc::new(Int64Array::from_iter_values((0..keys).map(|row| mix(row as u64) as i64)));
+    let rows = RecordBatch::try_from_iter([("k", column as ArrayRef)]).expect("one column");
+    engine.insert("storm", &rows, &vec![1; keys]).expect("the engine runs");
+    let count = "SELECT COUNT(*) FROM stormy";
+    assert_eq!(line(&engine.query(count).expect("the engine runs"), 0), [keys.to_string()]);
+    let start = Instant::now();
+    run("ADVANCE BY '1 s'");
+    let (done, mut waits) = (AtomicBool::new(false), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(line(&engine.query(count).expect("the engine runs"), 0), ["0"]);
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            let asked = Instant::now();
+            run("INSERT INTO calm VALUES (1)");
+            run("SELECT n FROM quiet");
+            waits.push(asked.elapsed().as_secs_f64());
+        }
+    });
+    waits.sort_by(f64::total_cmp);
+    let (all, worst) = (start.elapsed().as_secs_f64(), waits.last().copied().unwrap_or(0.0));
+    println!(
+        "\n{keys} keys expire at one instant: gone after {all:.2} s; {} queries on another view meanwhile, the longest {worst:.2} s",
+        waits.len()
     );
 }
 
@@ -101,6 +143,7 @@ fn main() {
     compare("count, 500,000 keys, nothing expires", updates, "1 h", |row| (mix(row as u64) % 500_000) as i64);
     compare("count, every key once, lives 30 ticks", updates, "30 ms", |row| mix(row as u64) as i64);
 
+    storm(if quick { 50_000 } else { 1_000_000 });
     println!("\n{keys} keys, each written once, over a month of hourly ticks; memory in MB");
     let keys = keys.to_string();
     let (with, without) = (month_apart(&["month", &keys, "72 ms"]), month_apart(&["month", &keys]));

@@ -21,8 +21,10 @@
 //! A million scopes may be due at one instant. What is due is worked off in rounds of bounded length, between which the
 //! worker's other operators run.
 
+mod names;
 mod remembered;
 mod scopes;
+mod timers;
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -39,9 +41,10 @@ use super::arrange::peers;
 use super::owned::{Batches, Owned};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
+use crate::row::draft::Draft;
 use crate::row::reclaim::{Contents, Reclaiming};
-use crate::row::spine::{Entry, Pending, Sealable, Sealed};
-use crate::row::{ByKey, Bytes, Diff, Time};
+use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
+use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
 use scopes::{ScopeId, Scopes};
 
 pub use remembered::Remembered;
@@ -166,9 +169,9 @@ where
                 if !at_work.work(&mut kept.borrow_mut()) {
                     return activator.activate();
                 }
-                if let Some(Round { upper, sealed, .. }) = round.take().map(Round::finish) {
+                if let Some(Round { upper, draft, .. }) = round.take() {
                     kept.borrow_mut().reached(&upper);
-                    owned.seal(upper, C::build(sealed), output);
+                    owned.seal(upper, draft.finish(), output);
                 }
                 if owned.lower() != frontier.frontier() {
                     activator.activate();
@@ -182,6 +185,8 @@ where
 
 /// What becomes of a scope between two frontiers.
 struct Life {
+    hash: u64,
+    key_len: usize,
     id: Option<ScopeId>,
     /// Whether a timer is set for it.
     has_timer: bool,
@@ -192,11 +197,11 @@ struct Life {
 
 impl Forgetting {
     /// Takes note of a write to a scope, which comes into being with it or again.
-    fn write(&mut self, life: &mut Life, scope: &[u8], key_len: usize, now: u64) {
+    fn write(&mut self, life: &mut Life, scope: &[u8], now: u64) {
         match life.id {
             Some(id) if life.alive => self.scopes.touch(id, now),
             Some(id) => self.scopes.revive(id, now),
-            None => life.id = Some(self.scopes.create(scope, key_len, now)),
+            None => life.id = Some(self.scopes.create(life.hash, scope, life.key_len, now)),
         }
         life.alive = true;
     }
@@ -206,14 +211,19 @@ impl Forgetting {
         self.scopes.due(id).max(first_instant_from(self.lower))
     }
 
+    /// Whether all rows of a key are forgotten together.
+    fn is_by_group(&self) -> bool {
+        self.scopes.retention().scope == Scope::Group
+    }
+
     /// All before a frontier has been worked off.
     fn reached(&mut self, frontier: &Antichain<Time>) {
         self.lower = frontier.elements().first().copied().unwrap_or(self.lower);
         self.scopes.shrink();
     }
 
-    /// The scopes that are due before an upper bound.
-    fn take_due(&mut self, upper: &Antichain<Time>) -> Vec<ScopeId> {
+    /// The scopes that are due before an upper bound, in order, each with its first bytes.
+    fn take_due(&mut self, upper: &Antichain<Time>) -> Vec<(u64, ScopeId)> {
         match upper.elements().first() {
             Some(upper) => self.scopes.take_due(first_instant_from(*upper)),
             // Nothing happens any more, and so nothing expires.
@@ -227,19 +237,32 @@ struct Round<C: Remembered> {
     upper: Antichain<Time>,
     sealed: Sealed<C>,
     writes: Writes,
-    due: Vec<ScopeId>,
+    due: Vec<(u64, ScopeId)>,
     contents: Contents<C::Batch>,
     /// How far it has come.
     next_entry: usize,
     next_due: usize,
-    /// Updates that are added: what expires, what is left of clipped retractions.
-    made: C,
-    made_before: Vec<C>,
-    /// The entries that are not passed on, in order.
-    dropped: Vec<usize>,
-    /// What happens to the scope at hand; kept for its memory.
+    /// The next scopes that are written to, the last of them first.
+    coming: Vec<Coming>,
+    /// What has been worked off.
+    draft: C::Draft,
+    /// Scopes that are no more.
+    gone: Vec<ScopeId>,
+    /// Of the scope at hand: what happens to it, and what has come since its life began;
     events: Vec<Event<C::Change>>,
     life: Vec<(usize, C::Change)>,
+    /// updates that are added (what expires, what is left of clipped retractions), and entries that are not passed on.
+    made: C,
+    dropped: Vec<usize>,
+}
+
+/// A scope that is written to.
+struct Coming {
+    /// Where its entries end.
+    end: usize,
+    hash: u64,
+    /// Its number, if it is alive.
+    id: Option<ScopeId>,
 }
 
 /// The updates of one row at one time, added up.
@@ -252,9 +275,12 @@ struct Event<D> {
 
 impl<C: Remembered> Round<C> {
     /// Scopes that are looked at before others have their turn.
-    const FUEL: usize = 1 << 16;
+    const FUEL: usize = 1 << 13;
+    /// Scopes that are looked for one after the other, so that the processor waits for several places of memory at a time.
+    const AHEAD: usize = 256;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<ScopeId>, contents: Contents<C::Batch>) -> Self {
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: Contents<C::Batch>) -> Self {
+        let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
             sealed,
@@ -263,11 +289,13 @@ impl<C: Remembered> Round<C> {
             contents,
             next_entry: 0,
             next_due: 0,
-            made: C::default(),
-            made_before: Vec::new(),
-            dropped: Vec::new(),
+            coming: Vec::new(),
+            draft,
+            gone: Vec::new(),
             events: Vec::new(),
             life: Vec::new(),
+            made: C::default(),
+            dropped: Vec::new(),
         }
     }
 
@@ -278,6 +306,9 @@ impl<C: Remembered> Round<C> {
         let kind = forgetting.scopes.retention().scope;
         let mut done = false;
         for _ in 0..Self::FUEL {
+            if self.coming.is_empty() {
+                self.look_ahead(&sealed, kind, &forgetting.scopes);
+            }
             let due = self.due.get(self.next_due).copied();
             let entry = sealed.entries.get(self.next_entry);
             match (entry, due) {
@@ -285,20 +316,41 @@ impl<C: Remembered> Round<C> {
                     done = true;
                     break;
                 }
-                (None, Some(id)) => self.expire_only(&sealed, id, forgetting),
-                (Some(entry), None) => self.written(&sealed, scope_of(&sealed, entry, kind), None, forgetting),
-                (Some(entry), Some(id)) => {
+                (None, Some((_, id))) => self.expire_only(id, forgetting),
+                (Some(entry), None) => self.written(&sealed, scope_of(&sealed, entry, kind), false, forgetting),
+                (Some(entry), Some((first_bytes, id))) => {
                     let scope = scope_of(&sealed, entry, kind);
-                    match Bytes(forgetting.scopes.bytes(id)).cmp(&Bytes(scope)) {
-                        Ordering::Less => self.expire_only(&sealed, id, forgetting),
-                        Ordering::Equal => self.written(&sealed, scope, Some(id), forgetting),
-                        Ordering::Greater => self.written(&sealed, scope, None, forgetting),
+                    let rest = || Bytes(forgetting.scopes.bytes(id)).cmp(&Bytes(scope));
+                    match first_bytes.cmp(&prefix(scope)).then_with(rest) {
+                        Ordering::Less => self.expire_only(id, forgetting),
+                        Ordering::Equal => self.written(&sealed, scope, true, forgetting),
+                        Ordering::Greater => self.written(&sealed, scope, false, forgetting),
                     }
                 }
             }
         }
         self.sealed = sealed;
+        forgetting.scopes.remove(&mut self.gone);
         done
+    }
+
+    /// Looks for the next scopes that are written to. Those that are alive stay so until it is their turn.
+    fn look_ahead(&mut self, sealed: &Sealed<C>, kind: Scope, scopes: &Scopes) {
+        let mut end = self.next_entry;
+        while self.coming.len() < Self::AHEAD
+            && let Some(first) = sealed.entries.get(end)
+        {
+            let scope = scope_of(sealed, first, kind);
+            end += 1;
+            while let Some(entry) = sealed.entries.get(end)
+                && Bytes(scope_of(sealed, entry, kind)) == Bytes(scope)
+            {
+                end += 1;
+            }
+            let hash = key_hash(scope);
+            self.coming.push(Coming { end, hash, id: scopes.find(hash, scope) });
+        }
+        self.coming.reverse();
     }
 
     /// The instant before which everything is worked off: what is due before it expires.
@@ -307,43 +359,45 @@ impl<C: Remembered> Round<C> {
     }
 
     /// A scope that is due and that nothing is written to.
-    fn expire_only(&mut self, sealed: &Sealed<C>, id: ScopeId, forgetting: &mut Forgetting) {
+    fn expire_only(&mut self, id: ScopeId, forgetting: &mut Forgetting) {
         self.next_due += 1;
+        let due = forgetting.due(id);
         // One that has become overdue goes at the next instant that comes.
-        if forgetting.due(id) >= self.horizon() {
+        if due >= self.horizon() {
             return forgetting.scopes.wake(id);
         }
-        self.life.clear();
-        self.expire(sealed, id, true, forgetting);
-        forgetting.scopes.remove(id);
+        let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
+        let (mut anything, draft) = (false, &mut self.draft);
+        C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), |row, change| {
+            draft.add(&row[..key_len], &row[key_len..], time, &C::negated(&change));
+            anything = true;
+        });
+        forgetting.expired += u64::from(anything);
+        self.gone.push(id);
     }
 
-    /// A scope that is written to; `due` is its number if it is due as well, its timer gone.
-    fn written(&mut self, sealed: &Sealed<C>, scope: &[u8], due: Option<ScopeId>, forgetting: &mut Forgetting) {
-        self.next_due += usize::from(due.is_some());
-        let start = self.next_entry;
-        let kind = forgetting.scopes.retention().scope;
+    /// A scope that is written to, and that may be due as well, its timer gone.
+    fn written(&mut self, sealed: &Sealed<C>, scope: &[u8], is_due: bool, forgetting: &mut Forgetting) {
+        self.next_due += usize::from(is_due);
+        let Some(Coming { end, hash, id }) = self.coming.pop() else { return };
+        let start = std::mem::replace(&mut self.next_entry, end);
         let (first, index) = sealed.at(start);
-        let (key_len, moment) = (first.key_of(index).len(), first.at(index));
+        let moment = first.at(index);
         // Whether nothing is taken away and all is written at one time, as most things are.
-        let mut plain = true;
-        let mut end = start;
-        while let Some(entry) = sealed.entries.get(end)
-            && scope_of(sealed, entry, kind) == scope
-        {
-            let (updates, index) = sealed.at(end);
-            plain &= updates.adds(index) && updates.at(index) == moment;
-            end += 1;
-        }
-        self.next_entry = end;
+        let plain = (start..end).all(|position| {
+            let (updates, index) = sealed.at(position);
+            updates.adds(index) && updates.at(index) == moment
+        });
         self.life.clear();
-        let id = due.or_else(|| forgetting.scopes.find(scope));
-        let mut life = Life { id, has_timer: id.is_some() && due.is_none(), alive: id.is_some(), base: id.is_some() };
+        self.made.clear();
+        self.dropped.clear();
+        let (key_len, is_alive) = (first.key_of(index).len(), id.is_some());
+        let mut life = Life { hash, key_len, id, has_timer: is_alive && !is_due, alive: is_alive, base: is_alive };
         let now = time::ms(moment).unsigned_abs();
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);
         } else if plain && id.is_none_or(|id| forgetting.due(id) > now) {
-            forgetting.write(&mut life, scope, key_len, now);
+            forgetting.write(&mut life, scope, now);
             if life.id.is_none_or(|id| forgetting.due(id) < self.horizon()) {
                 self.gather(sealed, start, end);
                 self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
@@ -358,20 +412,38 @@ impl<C: Remembered> Round<C> {
                     self.life.clear();
                 }
                 if self.apply(sealed, number, key_len, life.base, forgetting) {
-                    forgetting.write(&mut life, scope, key_len, now);
+                    forgetting.write(&mut life, scope, now);
                 }
             }
         }
-        let Some(id) = life.id else { return };
-        if life.alive && forgetting.due(id) < self.horizon() {
-            self.expire(sealed, id, life.base, forgetting);
-            life.alive = false;
+        if let Some(id) = life.id {
+            if life.alive && forgetting.due(id) < self.horizon() {
+                self.expire(sealed, id, life.base, forgetting);
+                life.alive = false;
+            }
+            if !life.alive {
+                self.gone.push(id);
+            } else if !life.has_timer {
+                forgetting.scopes.wake(id);
+            }
         }
-        if !life.alive {
-            forgetting.scopes.remove(id);
-        } else if !life.has_timer {
-            forgetting.scopes.wake(id);
+        self.pass_on(sealed, start..end);
+    }
+
+    /// Writes the entries of the scope at hand that are passed on, and what is made.
+    fn pass_on(&mut self, sealed: &Sealed<C>, entries: Range<usize>) {
+        let Round { draft, made, dropped, .. } = self;
+        let mut write = |updates: &C, index: usize| updates.write(index, draft);
+        if made.count() == 0 && dropped.is_empty() {
+            return entries.map(|position| sealed.at(position)).for_each(|(updates, index)| write(updates, index));
         }
+        dropped.sort_unstable();
+        let passed_on = entries.filter(|position| dropped.binary_search(position).is_err()).map(|position| sealed.at(position));
+        let mut all: Vec<(&C, usize)> = passed_on.chain((0..made.count()).map(|index| (&*made, index))).collect();
+        all.sort_by(|(a, a_index), (b, b_index)| {
+            Bytes(a.order(*a_index)).cmp(&Bytes(b.order(*b_index))).then_with(|| a.at(*a_index).cmp(&b.at(*b_index)))
+        });
+        all.into_iter().for_each(|(updates, index)| write(updates, index));
     }
 
     /// Upserts of a key: each replaces the row that is there, if one is.
@@ -419,7 +491,7 @@ impl<C: Remembered> Round<C> {
                 self.life.clear();
                 self.life.extend(next.map(|_| (*position, C::of_rows(1))));
             }
-            forgetting.write(life, key, key.len(), now);
+            forgetting.write(life, key, now);
         }
     }
 
@@ -490,7 +562,7 @@ impl<C: Remembered> Round<C> {
     fn expire(&mut self, sealed: &Sealed<C>, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
         let time = time::at(forgetting.due(id) as i64, 0);
         let (bytes, key_len) = forgetting.scopes.name(id);
-        let whole_key = forgetting.scopes.retention().scope == Scope::Group;
+        let whole_key = forgetting.is_by_group();
         let mut anything = !self.life.is_empty();
         let made = &mut self.made;
         if base {
@@ -503,26 +575,7 @@ impl<C: Remembered> Round<C> {
             let (updates, index) = sealed.at(*position);
             made.give(updates.order(index), key_len, time, &C::negated(change));
         }
-        if made.is_full() {
-            self.made_before.push(std::mem::take(made));
-        }
         forgetting.expired += u64::from(anything);
-    }
-
-    /// The updates that are to be the batch.
-    fn finish(mut self) -> Self {
-        if !self.dropped.is_empty() {
-            self.dropped.sort_unstable();
-            let (mut dropped, mut position) = (self.dropped.iter().copied().peekable(), 0);
-            self.sealed.entries.retain(|_| {
-                let is_dropped = dropped.next_if_eq(&position).is_some();
-                position += 1;
-                !is_dropped
-            });
-        }
-        self.made_before.push(std::mem::take(&mut self.made));
-        self.sealed.add_all(std::mem::take(&mut self.made_before));
-        self
     }
 }
 
@@ -534,3 +587,6 @@ fn scope_of<'a, C: Remembered>(sealed: &'a Sealed<C>, entry: &Entry, scope: Scop
         Scope::Row => container.order(index),
     }
 }
+
+#[cfg(test)]
+mod tests;

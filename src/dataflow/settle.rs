@@ -28,7 +28,7 @@ use super::owned::Owned;
 use super::retain::Remembered;
 use crate::engine::time;
 use crate::row::reclaim::Contents;
-use crate::row::spine::{Pending, RowBatch, RowTrace, Sealable, Sealed};
+use crate::row::spine::{Pending, RowBatch, RowTrace, Sealed};
 use crate::row::{ByKey, Diff, Time, Updates, UpdatesBuilder};
 
 /// Whether what happens at a time is an expiry, in a dataflow that begins `as_of` a time.
@@ -231,7 +231,7 @@ fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &
             }
         }
     }
-    let mut sealed = Sealed::default();
-    sealed.add_all(vec![made]);
-    Updates::build(sealed)
+    let mut pending = Pending::default();
+    pending.push(made);
+    pending.seal(Antichain::new().borrow()).build()
 }

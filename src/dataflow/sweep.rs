@@ -20,7 +20,7 @@ use crate::row::spine::RowBatch;
 use crate::row::{Bytes, Diff, Time, Updates, UpdatesBuilder};
 
 /// How many groups an operator works off before the others' turn.
-pub const TURN: usize = 1 << 14;
+pub const TURN: usize = 1 << 13;
 
 /// A batch by key, of which groups can be looked at.
 pub trait Keyed: Reclaim<Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>> {}

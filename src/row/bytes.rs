@@ -214,6 +214,14 @@ impl Bounds {
         self.len
     }
 
+    /// No strings; those to come are thought to be as long as those before.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        if let Ends::Listed(_) = self.ends {
+            self.ends = Ends::Even(0);
+        }
+    }
+
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
         match &self.ends {
@@ -242,6 +250,11 @@ impl ByteRows {
     /// Room for rows of that many bytes in all.
     pub fn with_bytes(bytes: usize) -> Self {
         ByteRows { bytes: Vec::with_capacity(bytes), bounds: Bounds::default() }
+    }
+
+    /// Makes room for this many more rows of a length.
+    pub fn reserve(&mut self, rows: usize, len: usize) {
+        self.bytes.reserve(rows * len);
     }
 
     /// Adds a row.
@@ -295,7 +308,7 @@ impl BatchContainer for ByteRows {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.bounds = Bounds::default();
+        self.bounds.clear();
     }
 
     fn with_capacity(_: usize) -> Self {
@@ -320,6 +333,28 @@ impl BatchContainer for ByteRows {
     fn len(&self) -> usize {
         self.bounds.len()
     }
+
+    /// By steps that double, and then halve. A key that is sought is mostly the next one or a few on: where a batch is small
+    /// beside those that seek in it, one comparison tells.
+    #[inline]
+    fn advance<F: for<'a> Fn(Bytes<'a>) -> bool>(&self, start: usize, end: usize, function: F) -> usize {
+        let holds = |index: usize| index < end && function(self.index(index));
+        if !holds(start) {
+            return 0;
+        }
+        let (mut last, mut step) = (start, 1);
+        while holds(last + step) {
+            last += step;
+            step <<= 1;
+        }
+        while step > 1 {
+            step >>= 1;
+            if holds(last + step) {
+                last += step;
+            }
+        }
+        last + 1 - start
+    }
 }
 
 #[cfg(test)]
@@ -337,6 +372,20 @@ mod tests {
             pushed.iter().for_each(|row| rows.push(row));
             assert_eq!(rows.len(), pushed.len());
             assert!(pushed.iter().enumerate().all(|(index, row)| rows.get(index) == row.as_slice()));
+        }
+    }
+
+    #[test]
+    fn advancing_counts_the_rows_before_a_key() {
+        let mut rows = ByteRows::default();
+        (0..100u8).for_each(|n| rows.push(&[n]));
+        for start in 0..=100 {
+            for end in start..=100 {
+                for key in 0..=101u8 {
+                    let expected = (start..end).filter(|n| *n < usize::from(key)).count();
+                    assert_eq!(rows.advance(start, end, |row| row < Bytes(&[key])), expected);
+                }
+            }
         }
     }
 

@@ -4,10 +4,12 @@
 //! - [`Updates`] is what flows between operators: rows, each split into a key and a value, with times and diffs.
 //! - [`ByteRows`] is what a trace keeps: many rows in one allocation.
 //! - [`Sums`] are the sums of an accumulable aggregate, kept in a trace's difference.
-//! - [`spine`] puts these into differential dataflow's traces, and [`reclaim`] gives memory back from them.
+//! - A batch of a trace is written as a [`draft`]; [`spine`] puts it into differential dataflow's traces, and [`reclaim`]
+//!   gives memory back from them.
 
 mod bytes;
 mod codec;
+pub mod draft;
 pub mod reclaim;
 pub mod spine;
 mod sums;

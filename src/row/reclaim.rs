@@ -19,15 +19,10 @@
 //! most a thousandth of them comes, or on the credit of steps in which none does. So a trace that is busy is left to its
 //! merges. Each activation reads at most `FUEL` updates.
 
-use std::rc::Rc;
-
+use differential_dataflow::consolidation::consolidate;
 use differential_dataflow::logging::Logger;
 use differential_dataflow::trace::cursor::{CursorList, cursor_list};
 use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
-use differential_dataflow::trace::implementations::ord_neu::layers::UpdsBuilder;
-use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
-use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch, Upds, Vals};
 use differential_dataflow::trace::implementations::spine_fueled::{Spine, SpineBatch};
 use differential_dataflow::trace::{Cursor, Description, ExertionLogic, Navigable, Span, Trace, TraceReader};
 use timely::PartialOrder;
@@ -36,8 +31,9 @@ use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 use timely::scheduling::Activator;
 
-use super::spine::{RowBatch, RowLayout, SumBatch, SumLayout};
-use super::{ByteRows, Diff, SumsContainer, Time};
+use super::draft::{Draft, RowDraft, SumDraft};
+use super::spine::{RowBatch, SumBatch};
+use super::{SumsContainer, Time};
 
 /// Updates that are read in one activation, at most.
 const FUEL: usize = 1 << 15;
@@ -51,16 +47,14 @@ pub type Contents<B> = (CursorList<<B as Navigable>::Cursor>, Vec<B>);
 
 /// A batch that can be written anew.
 pub trait Reclaim: SpineBatch<Time = Time> + Navigable<Cursor: Cursor<Time = Time>> + Clone + 'static {
-    /// A batch that is being written.
-    type Draft: Default + 'static;
+    /// The batch as it is being written.
+    type Draft: Draft<Batch = Self>;
 
     /// How many of its updates may cancel with updates that came before.
     fn suspects(&self) -> usize;
     /// Copies the value that the cursor stands at, times up to `since` as one, and goes on to the next. Gives the number
     /// of updates read; None at the end.
     fn copy(draft: &mut Self::Draft, from: &mut Contents<Self>, since: Time) -> Option<usize>;
-    /// The batch, in no more memory than it takes; None where nothing is left.
-    fn finish(draft: Self::Draft) -> Option<Self>;
 }
 
 /// See the module.
@@ -152,7 +146,7 @@ impl<B: Reclaim> Reclaiming<B> {
         spine.set_logical_compaction(self.spine.get_logical_compaction());
         spine.set_physical_compaction(self.spine.get_physical_compaction());
         let description = Description::new(Antichain::from_elem(0), rewrite.upper, Antichain::from_elem(rewrite.since));
-        spine.insert(Span::new(description, B::finish(rewrite.draft)));
+        spine.insert(Span::new(description, rewrite.draft.finish_tight()));
         rewrite.later.into_iter().for_each(|span| spine.insert(span));
         self.spine = spine;
     }
@@ -242,75 +236,34 @@ impl<B: Reclaim> Trace for Reclaiming<B> {
     }
 }
 
-/// Rows that are being written.
-pub struct RowDraft {
-    storage: OrdValStorage<RowLayout>,
-    staging: UpdsBuilder<Vec<Time>, Vec<Diff>>,
-}
-
-impl Default for RowDraft {
-    fn default() -> Self {
-        let storage = OrdValStorage { keys: ByteRows::default(), vals: Vals::default(), upds: Upds::default() };
-        RowDraft { storage, staging: UpdsBuilder::default() }
-    }
-}
-
 impl Reclaim for RowBatch {
     type Draft = RowDraft;
 
     /// Retractions. (A row that comes twice is one update after a merge, but not soon for that.)
     fn suspects(&self) -> usize {
-        self.storage.upds.diffs.iter().filter(|diff| **diff < 0).count()
+        let upds = &self.storage.upds;
+        let retractions = |value: usize| {
+            let (start, end) = upds.bounds(value);
+            upds.diffs[start..end].iter().filter(|diff| **diff < 0).count()
+        };
+        (0..self.storage.vals.vals.len()).map(retractions).sum()
     }
 
     fn copy(draft: &mut RowDraft, (cursor, storage): &mut Contents<Self>, since: Time) -> Option<usize> {
         let key = cursor.get_key(storage)?;
-        let into = &mut draft.storage;
         let mut read = 0;
         if let Some(value) = cursor.get_val(storage) {
-            cursor.map_times(storage, |time, diff| {
-                draft.staging.push(since.max(*time), *diff);
-                read += 1;
-            });
-            if draft.staging.seal(&mut into.upds) {
-                if into.keys.last() != Some(key) {
-                    if into.keys.len() > 0 {
-                        into.vals.offs.push(into.vals.vals.len());
-                    }
-                    into.keys.push(key.0);
-                }
-                into.vals.vals.push(value.0);
-            }
+            let mut updates = Vec::new();
+            cursor.map_times(storage, |time, diff| updates.push((since.max(*time), *diff)));
+            read = updates.len();
+            consolidate(&mut updates);
+            updates.iter().for_each(|(time, diff)| draft.add(key.0, value.0, *time, diff));
             cursor.step_val(storage);
         }
         if !cursor.val_valid(storage) {
             cursor.step_key(storage);
         }
         Some(read)
-    }
-
-    fn finish(draft: RowDraft) -> Option<Self> {
-        let (updates, mut storage) = (draft.staging.total(), draft.storage);
-        storage.vals.offs.push(storage.vals.vals.len());
-        storage.keys.fit();
-        storage.vals.offs.fit();
-        storage.vals.vals.fit();
-        storage.upds.offs.fit();
-        storage.upds.times.shrink_to_fit();
-        storage.upds.diffs.shrink_to_fit();
-        (updates > 0).then(|| Rc::new(OrdValBatch { storage, updates }))
-    }
-}
-
-/// Sums that are being written.
-pub struct SumDraft {
-    storage: OrdKeyStorage<SumLayout>,
-    staging: UpdsBuilder<Vec<Time>, SumsContainer>,
-}
-
-impl Default for SumDraft {
-    fn default() -> Self {
-        SumDraft { storage: OrdKeyStorage { keys: ByteRows::default(), upds: Upds::default() }, staging: UpdsBuilder::default() }
     }
 }
 
@@ -324,25 +277,13 @@ impl Reclaim for SumBatch {
 
     fn copy(draft: &mut SumDraft, (cursor, storage): &mut Contents<Self>, since: Time) -> Option<usize> {
         let key = cursor.get_key(storage)?;
-        let mut read = 0;
-        cursor.map_times(storage, |time, sums| {
-            draft.staging.push(since.max(*time), SumsContainer::into_owned(sums));
-            read += 1;
-        });
-        if draft.staging.seal(&mut draft.storage.upds) {
-            draft.storage.keys.push(key.0);
-        }
+        let mut updates = Vec::new();
+        cursor.map_times(storage, |time, sums| updates.push((since.max(*time), SumsContainer::into_owned(sums))));
+        let read = updates.len();
+        consolidate(&mut updates);
+        updates.iter().for_each(|(time, sums)| draft.add(key.0, &[], *time, sums));
         cursor.step_key(storage);
         Some(read)
-    }
-
-    fn finish(draft: SumDraft) -> Option<Self> {
-        let (updates, mut storage) = (draft.staging.total(), draft.storage);
-        storage.keys.fit();
-        storage.upds.offs.fit();
-        storage.upds.times.shrink_to_fit();
-        storage.upds.diffs.fit();
-        (updates > 0).then(|| Rc::new(OrdKeyBatch { storage, updates, value: vec![()] }))
     }
 }
 
@@ -350,11 +291,12 @@ impl Reclaim for SumBatch {
 mod tests {
     use super::*;
     use crate::row::spine::{MemoryUse, Pending};
-    use crate::row::{SumUpdates, Sums, Updates};
+    use crate::row::{Diff, SumUpdates, Sums, Updates};
     use differential_dataflow::batcher::{Batcher, Extract};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use std::collections::BTreeMap;
+    use std::rc::Rc;
 
     type Row = (u64, u64);
 

@@ -7,15 +7,12 @@
 use std::rc::Rc;
 
 use differential_dataflow::batcher::{Batcher, Extract};
-use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::operators::arrange::TraceAgent;
-use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
-use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
-use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch, Upds, Vals};
+use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
+use super::draft::{Draft, RowDraft, SumDraft};
 use super::reclaim::Reclaiming;
 use super::{ByteRows, Bytes, Diff, Offsets, SumUpdates, Sums, SumsContainer, Time, Updates};
 
@@ -93,19 +90,24 @@ impl<C> Default for Sealed<C> {
 
 /// Containers of updates that a batch can be made of.
 pub trait Sealable: Default + 'static {
+    /// What an update changes.
+    type Change;
     type Batch;
+    type Draft: Draft<Batch = Self::Batch, Change = Self::Change>;
     /// How many updates there are.
     fn count(&self) -> usize;
     /// The time of an update.
     fn at(&self, index: usize) -> Time;
-    /// The bytes by which updates are in order.
+    /// The bytes by which updates are in order: those of the key, and those of the value if there is one.
     fn order(&self, index: usize) -> &[u8];
+    /// The bytes of an update's key.
+    fn key_of(&self, index: usize) -> &[u8];
     /// Adds an update of another container.
     fn copy(&mut self, other: &Self, index: usize);
     /// Whether it has all that one container should.
     fn is_full(&self) -> bool;
-    /// The batch of sealed updates.
-    fn build(sealed: Sealed<Self>) -> Option<Self::Batch>;
+    /// Writes an update to a batch.
+    fn write(&self, index: usize, draft: &mut Self::Draft);
 }
 
 impl<C: Sealable> Sealed<C> {
@@ -116,21 +118,24 @@ impl<C: Sealable> Sealed<C> {
         (&self.containers[entry.container as usize], entry.index as usize)
     }
 
-    /// Adds containers.
-    pub fn add_all(&mut self, made: Vec<C>) {
-        let before = self.entries.len();
-        for updates in made {
-            let container = self.containers.len() as u32;
-            let entry = |index| Entry { prefix: prefix(updates.order(index)), container, index: index as u32 };
-            self.entries.extend((0..updates.count()).map(entry));
-            self.containers.push(updates);
+    /// An empty batch, with room for this many updates like the first.
+    pub fn draft(&self, updates: usize) -> C::Draft {
+        let mut draft = C::Draft::default();
+        if !self.entries.is_empty() {
+            let (first, index) = self.at(0);
+            draft.reserve(updates, first.key_of(index), &first.order(index)[first.key_of(index).len()..]);
         }
-        if self.entries.len() > before {
-            let containers = &self.containers;
-            self.entries[before..].sort_by(|a, b| Self::compare(containers, a, b));
-            // Two runs in order, which is what a stable sort looks for.
-            self.entries.sort_by(|a, b| Self::compare(containers, a, b));
+        draft
+    }
+
+    /// The batch of all updates.
+    pub fn build(&self) -> Option<C::Batch> {
+        let mut draft = self.draft(self.entries.len());
+        for position in 0..self.entries.len() {
+            let (updates, index) = self.at(position);
+            updates.write(index, &mut draft);
         }
+        draft.finish()
     }
 
     fn compare(containers: &[C], a: &Entry, b: &Entry) -> std::cmp::Ordering {
@@ -177,7 +182,9 @@ impl<C> Pending<C> {
 }
 
 impl Sealable for Updates {
+    type Change = Diff;
     type Batch = RowBatch;
+    type Draft = RowDraft;
 
     fn count(&self) -> usize {
         self.len()
@@ -194,6 +201,11 @@ impl Sealable for Updates {
         self.row(index)
     }
 
+    #[inline]
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
     fn copy(&mut self, other: &Self, index: usize) {
         self.push(other.key(index), other.value(index), other.time(index), other.diff(index));
     }
@@ -202,13 +214,16 @@ impl Sealable for Updates {
         Updates::is_full(self)
     }
 
-    fn build(sealed: Sealed<Self>) -> Option<RowBatch> {
-        build_rows(&sealed.containers, &sealed.entries)
+    #[inline]
+    fn write(&self, index: usize, draft: &mut RowDraft) {
+        draft.add(self.key(index), self.value(index), self.time(index), &self.diff(index));
     }
 }
 
 impl Sealable for SumUpdates {
+    type Change = Sums;
     type Batch = SumBatch;
+    type Draft = SumDraft;
 
     fn count(&self) -> usize {
         self.len()
@@ -224,6 +239,11 @@ impl Sealable for SumUpdates {
         self.key(index)
     }
 
+    #[inline]
+    fn key_of(&self, index: usize) -> &[u8] {
+        self.key(index)
+    }
+
     fn copy(&mut self, other: &Self, index: usize) {
         self.push(other.key(index), other.time(index), other.sums(index).clone());
     }
@@ -232,8 +252,9 @@ impl Sealable for SumUpdates {
         false
     }
 
-    fn build(sealed: Sealed<Self>) -> Option<SumBatch> {
-        build_sums(&sealed.containers, &sealed.entries)
+    #[inline]
+    fn write(&self, index: usize, draft: &mut SumDraft) {
+        draft.add(self.key(index), &[], self.time(index), self.sums(index));
     }
 }
 
@@ -263,89 +284,6 @@ impl<C: Sealable> Extract for Pending<C> {
 
     fn extract<'a>(&'a mut self, upper: AntichainRef<'_, Time>) -> (Option<C::Batch>, AntichainRef<'a, Time>) {
         let sealed = self.seal(upper);
-        (C::build(sealed), self.least.borrow())
+        (sealed.build(), self.least.borrow())
     }
-}
-
-/// A batch of the entries' updates, in order and consolidated.
-fn build_rows(containers: &[Updates], entries: &[Entry]) -> Option<RowBatch> {
-    let at = |entry: &Entry| (&containers[entry.container as usize], entry.index as usize);
-    let row = |entry: &Entry| {
-        let (updates, index) = at(entry);
-        updates.row(index)
-    };
-    let time = |entry: &Entry| {
-        let (updates, index) = at(entry);
-        updates.time(index)
-    };
-    let mut storage: OrdValStorage<RowLayout> = OrdValStorage {
-        keys: ByteRows::default(),
-        vals: Vals::with_capacity(entries.len(), entries.len()),
-        upds: Upds::with_capacity(entries.len(), entries.len()),
-    };
-    let mut position = 0;
-    while position < entries.len() {
-        let first = &entries[position];
-        let written = storage.upds.times.len();
-        // All updates of one row, added up by time.
-        while position < entries.len() && (entries[position].prefix == first.prefix && row(&entries[position]) == row(first)) {
-            let now = time(&entries[position]);
-            let mut diff = 0;
-            while position < entries.len() && row(&entries[position]) == row(first) && time(&entries[position]) == now {
-                let (updates, index) = at(&entries[position]);
-                diff += updates.diff(index);
-                position += 1;
-            }
-            if diff != 0 {
-                storage.upds.times.push(now);
-                storage.upds.diffs.push(diff);
-            }
-        }
-        if storage.upds.times.len() > written {
-            let (updates, index) = at(first);
-            if storage.keys.last() != Some(Bytes(updates.key(index))) {
-                if storage.keys.len() > 0 {
-                    storage.vals.offs.push(storage.vals.vals.len());
-                }
-                storage.keys.push(updates.key(index));
-            }
-            storage.vals.vals.push(updates.value(index));
-            storage.upds.offs.push(storage.upds.times.len());
-        }
-    }
-    storage.vals.offs.push(storage.vals.vals.len());
-    let updates = storage.upds.times.len();
-    (updates > 0).then(|| Rc::new(OrdValBatch { storage, updates }))
-}
-
-/// A batch of the entries' sums, in order and added up by key and time.
-fn build_sums(containers: &[SumUpdates], entries: &[Entry]) -> Option<SumBatch> {
-    let key = |entry: &Entry| containers[entry.container as usize].key(entry.index as usize);
-    let time = |entry: &Entry| containers[entry.container as usize].time(entry.index as usize);
-    let sums = |entry: &Entry| containers[entry.container as usize].sums(entry.index as usize);
-    let mut storage: OrdKeyStorage<SumLayout> =
-        OrdKeyStorage { keys: ByteRows::default(), upds: Upds::with_capacity(entries.len(), entries.len()) };
-    let mut position = 0;
-    while position < entries.len() {
-        let first = entries[position];
-        let written = storage.upds.times.len();
-        while position < entries.len() && key(&entries[position]) == key(&first) {
-            let now = time(&entries[position]);
-            let mut total = Sums::default();
-            while position < entries.len() && key(&entries[position]) == key(&first) && time(&entries[position]) == now {
-                total.plus_equals(sums(&entries[position]));
-                position += 1;
-            }
-            if !total.is_zero() {
-                storage.upds.times.push(now);
-                storage.upds.diffs.push_own(&total);
-            }
-        }
-        if storage.upds.times.len() > written {
-            storage.keys.push(key(&first));
-            storage.upds.offs.push(storage.upds.times.len());
-        }
-    }
-    let updates = storage.upds.times.len();
-    (updates > 0).then(|| Rc::new(OrdKeyBatch { storage, updates, value: vec![()] }))
 }

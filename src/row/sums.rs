@@ -24,7 +24,7 @@ use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
 /// `(tag, digit)` of sparse digits, by ascending tag.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, Eq, PartialOrd, Ord)]
 pub struct Sums {
     rows: i64,
     dense: u32,
@@ -222,6 +222,11 @@ impl Sums {
         negated
     }
 
+    #[inline(always)]
+    fn borrow(&self) -> SumsRef<'_> {
+        SumsRef { rows: self.rows, dense: self.dense, slots: &self.slots }
+    }
+
     fn sparse(&self) -> &[i64] {
         &self.slots[self.dense as usize..]
     }
@@ -255,6 +260,13 @@ impl Sums {
         let (fixed, sparse) = slots.split_at(dense as usize);
         self.slots.iter_mut().zip(fixed).for_each(|(ours, theirs)| *ours += theirs);
         sparse.chunks_exact(2).for_each(|pair| self.add_sparse(pair[0], pair[1]));
+    }
+}
+
+impl PartialEq for Sums {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.borrow() == other.borrow()
     }
 }
 
@@ -349,11 +361,20 @@ fn scale(mut value: f64, mut exponent: i64) -> f64 {
 }
 
 /// A borrowed [`Sums`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct SumsRef<'a> {
     rows: i64,
     dense: u32,
     slots: &'a [i64],
+}
+
+impl PartialEq for SumsRef<'_> {
+    /// Slot by slot: there are few, and a call of `memcmp` costs more than they do.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        (self.rows, self.dense, self.slots.len()) == (other.rows, other.dense, other.slots.len())
+            && self.slots.iter().zip(other.slots).all(|(ours, theirs)| ours == theirs)
+    }
 }
 
 impl Semigroup<SumsRef<'_>> for Sums {
@@ -402,14 +423,14 @@ impl BatchContainer for SumsContainer {
     }
 
     fn push_own(&mut self, item: &Sums) {
-        self.push_ref(SumsRef { rows: item.rows, dense: item.dense, slots: &item.slots });
+        self.push_ref(item.borrow());
     }
 
     /// Keeps its memory: a merge clears one for each key.
     fn clear(&mut self) {
         self.rows.clear();
         self.slots.clear();
-        self.bounds = Bounds::default();
+        self.bounds.clear();
     }
 
     fn with_capacity(size: usize) -> Self {

@@ -57,6 +57,15 @@ impl Updates {
         self.times.is_empty()
     }
 
+    /// Takes all updates out; keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.splits.clear();
+        self.times.clear();
+        self.diffs.clear();
+    }
+
     /// Whether it is time to send this container on.
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -221,6 +230,14 @@ impl SumUpdates {
     #[inline]
     pub fn time(&self, index: usize) -> Time {
         self.times[index]
+    }
+
+    /// Takes all partial sums out; keeps the memory.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.ends.clear();
+        self.times.clear();
+        self.sums.clear();
     }
 
     /// A partial sum.

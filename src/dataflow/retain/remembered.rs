@@ -8,11 +8,7 @@ use crate::row::spine::{RowBatch, Sealable, SumBatch};
 use crate::row::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
 
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
-pub trait Remembered: Sealable<Batch: Reclaim> {
-    /// What an update changes.
-    type Change: Clone;
-    /// The bytes of an update's key.
-    fn key_of(&self, index: usize) -> &[u8];
+pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     /// What an update changes.
     fn change(&self, index: usize) -> Self::Change;
     /// Whether an update adds rows.
@@ -29,17 +25,13 @@ pub trait Remembered: Sealable<Batch: Reclaim> {
     fn is_nothing(change: &Self::Change) -> bool;
     /// Adds an update of a row, which begins with its key.
     fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Self::Change);
+    /// Takes all updates out.
+    fn clear(&mut self);
     /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
     fn look_up(contents: &mut Contents<Self::Batch>, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
 }
 
 impl Remembered for Updates {
-    type Change = Diff;
-
-    fn key_of(&self, index: usize) -> &[u8] {
-        self.key(index)
-    }
-
     fn change(&self, index: usize) -> Diff {
         self.diff(index)
     }
@@ -72,6 +64,10 @@ impl Remembered for Updates {
         self.push(&row[..key_len], &row[key_len..], time, *change);
     }
 
+    fn clear(&mut self) {
+        Updates::clear(self);
+    }
+
     fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, whole_key: bool, mut each: impl FnMut(&[u8], Diff)) {
         let (key, value) = row.split_at(key_len);
         cursor.seek_key(storage, Bytes(key));
@@ -101,12 +97,6 @@ impl Remembered for Updates {
 }
 
 impl Remembered for SumUpdates {
-    type Change = Sums;
-
-    fn key_of(&self, index: usize) -> &[u8] {
-        self.key(index)
-    }
-
     fn change(&self, index: usize) -> Sums {
         self.sums(index).clone()
     }
@@ -137,6 +127,10 @@ impl Remembered for SumUpdates {
 
     fn give(&mut self, row: &[u8], _: usize, time: Time, change: &Sums) {
         self.push(row, time, change.clone());
+    }
+
+    fn clear(&mut self) {
+        SumUpdates::clear(self);
     }
 
     fn look_up((cursor, storage): &mut Contents<SumBatch>, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
