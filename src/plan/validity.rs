@@ -93,7 +93,7 @@ impl Turn {
 
 impl When {
     /// What is not.
-    pub fn not(self) -> When {
+    pub fn negated(self) -> When {
         match self {
             When::Not(inner) => *inner,
             other => When::Not(Box::new(other)),
@@ -323,18 +323,18 @@ mod tests {
     #[test]
     fn a_row_is_there_in_intervals_that_do_not_touch() {
         assert_eq!(intervals(before(0), &[Some(7)]), [(0, 7)]);
-        assert_eq!(intervals(before(0).not(), &[Some(7)]), [(7, END)]);
+        assert_eq!(intervals(before(0).negated(), &[Some(7)]), [(7, END)]);
         assert_eq!(intervals(before(0), &[Some(0)]), []);
         assert_eq!(intervals(before(0), &[Some(END)]), [(0, END)]);
-        assert_eq!(intervals(before(0).or(before(1).not()), &[Some(3), Some(9)]), [(0, 3), (9, END)]);
-        assert_eq!(intervals(before(0).or(before(1).not()), &[Some(9), Some(3)]), [(0, END)]);
-        assert_eq!(intervals(before(0).not().and(before(1)), &[Some(3), Some(9)]), [(3, 9)]);
+        assert_eq!(intervals(before(0).or(before(1).negated()), &[Some(3), Some(9)]), [(0, 3), (9, END)]);
+        assert_eq!(intervals(before(0).or(before(1).negated()), &[Some(9), Some(3)]), [(0, END)]);
+        assert_eq!(intervals(before(0).negated().and(before(1)), &[Some(3), Some(9)]), [(3, 9)]);
     }
 
     #[test]
     fn what_is_compared_with_null_is_not_there_unless_the_rest_is_true() {
         assert_eq!(intervals(before(0), &[None]), []);
-        assert_eq!(intervals(before(0).not(), &[None]), []);
+        assert_eq!(intervals(before(0).negated(), &[None]), []);
         assert_eq!(intervals(before(0).or(before(1)), &[None, Some(4)]), [(0, 4)]);
         let is_null = When::Same(Box::new(before(0)), Box::new(When::Constant(None)));
         assert_eq!(intervals(is_null, &[None]), [(0, END)]);
@@ -344,8 +344,8 @@ mod tests {
     fn a_condition_ends_if_no_row_can_pass_it_when_all_turns_are_past() {
         let ends = |when| Validity { moments: 0, turns: vec![], when }.ends();
         assert!(ends(before(0)));
-        assert!(!ends(before(0).not()));
-        assert!(ends(before(0).not().and(before(1))));
+        assert!(!ends(before(0).negated()));
+        assert!(ends(before(0).negated().and(before(1))));
         assert!(!ends(before(0).or(When::Row(0))));
         assert!(ends(before(0).and(When::Row(0))));
         assert!(!ends(When::Same(Box::new(before(0)), Box::new(When::Constant(None)))));

@@ -87,13 +87,13 @@ impl Solver<'_> {
             return self.boolean(condition);
         }
         if let Some(not) = condition.downcast_ref::<NotExpr>() {
-            return Ok(self.when(not.arg())?.not());
+            return Ok(self.when(not.arg())?.negated());
         }
         if let Some(null) = condition.downcast_ref::<IsNullExpr>() {
             return Ok(same(self.when(null.arg())?, When::Constant(None)));
         }
         if let Some(present) = condition.downcast_ref::<IsNotNullExpr>() {
-            return Ok(same(self.when(present.arg())?, When::Constant(None)).not());
+            return Ok(same(self.when(present.arg())?, When::Constant(None)).negated());
         }
         if let Some(list) = condition.downcast_ref::<InListExpr>() {
             return self.among(list, condition);
@@ -107,12 +107,12 @@ impl Solver<'_> {
                 let equal = same(self.when(left)?, self.when(right)?);
                 match op {
                     Operator::IsNotDistinctFrom => Ok(equal),
-                    Operator::IsDistinctFrom => Ok(equal.not()),
+                    Operator::IsDistinctFrom => Ok(equal.negated()),
                     _ => Err(unsolved(condition)),
                 }
             }
             Operator::IsNotDistinctFrom => self.same_moment(left, right, condition),
-            Operator::IsDistinctFrom => Ok(self.same_moment(left, right, condition)?.not()),
+            Operator::IsDistinctFrom => Ok(self.same_moment(left, right, condition)?.negated()),
             op => self.comparison(left, *op, right, condition),
         }
     }
@@ -140,7 +140,7 @@ impl Solver<'_> {
             };
             found = found.or(equal);
         }
-        Ok(if list.negated() { found.not() } else { found })
+        Ok(if list.negated() { found.negated() } else { found })
     }
 
     /// Whether both are one moment; engine time is never NULL.
@@ -165,10 +165,10 @@ impl Solver<'_> {
         Ok(match op {
             Operator::Lt => self.before(stair, false, &moment)?,
             Operator::LtEq => self.before(stair, true, &moment)?,
-            Operator::Gt => self.before(stair, true, &moment)?.not(),
-            Operator::GtEq => self.before(stair, false, &moment)?.not(),
-            Operator::Eq => self.before(stair, true, &moment)?.and(self.before(stair, false, &moment)?.not()),
-            Operator::NotEq => self.before(stair, false, &moment)?.or(self.before(stair, true, &moment)?.not()),
+            Operator::Gt => self.before(stair, true, &moment)?.negated(),
+            Operator::GtEq => self.before(stair, false, &moment)?.negated(),
+            Operator::Eq => self.before(stair, true, &moment)?.and(self.before(stair, false, &moment)?.negated()),
+            Operator::NotEq => self.before(stair, false, &moment)?.or(self.before(stair, true, &moment)?.negated()),
             _ => return Err(unsolved(condition)),
         })
     }

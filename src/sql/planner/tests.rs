@@ -6,6 +6,7 @@ mod oracle;
 mod reference;
 mod refusals;
 mod shapes;
+mod temporal;
 
 use std::collections::HashMap;
 use std::fmt::Write;
