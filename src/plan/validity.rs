@@ -92,7 +92,7 @@ impl Turn {
 }
 
 impl When {
-    /// What is not.
+    /// The opposite.
     pub fn negated(self) -> When {
         match self {
             When::Not(inner) => *inner,
