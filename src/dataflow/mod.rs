@@ -5,6 +5,7 @@
 //! - [`retain`] makes arrangements that forget, and `settle` says what consumers see of that.
 //! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `threshold` and
 //!   `upsert` the stateful ones.
+//! - `temporal` lets rows come and go by engine time.
 //! - [`sink`] is where changes leave a dataflow.
 //!
 //! # Errors
@@ -34,6 +35,7 @@ pub mod retain;
 mod settle;
 pub mod sink;
 mod sweep;
+mod temporal;
 mod threshold;
 mod topk;
 mod upsert;

@@ -21,6 +21,7 @@ use super::guard::guard;
 use super::reduce::{Kept as Held, reduce};
 use super::retain::{Keeper, Writes, arrange_retained};
 use super::settle::{self, Expiries};
+use super::temporal::temporal;
 use super::threshold::threshold;
 use super::topk::TopK;
 use super::upsert::upsert;
@@ -29,7 +30,7 @@ use super::{join, registry};
 use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Bound, Column, Expiry, Fingerprint, Flow, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention,
-    RowType, Scope, Step, names,
+    RowType, Scope, Step, Validity, names,
 };
 use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
@@ -61,6 +62,9 @@ pub struct RelationInput {
     pub errors: InputHandle<Time, UpdatesBuilder>,
 }
 
+/// The worker's end of what moves with engine time and nothing else.
+pub type ClockInput = InputHandle<Time, UpdatesBuilder>;
+
 /// A relation as the renderer knows it.
 #[derive(Debug, Clone)]
 pub struct Relation {
@@ -87,6 +91,8 @@ pub struct Renderer<'s, 'r> {
     pub imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     pub depends: BTreeSet<u64>,
     pub probe: ProbeHandle<Time>,
+    /// What moves with engine time although no rows come with it.
+    clock: Option<(ClockInput, Stream<'s, Time, Updates>)>,
     columns: HashMap<RelationId, Columns<'s>>,
     collections: HashMap<(Fingerprint, usize), Collection<'s>>,
     arrangements: HashMap<Fingerprint, Arrangeds<'s>>,
@@ -112,11 +118,17 @@ impl<'s, 'r> Renderer<'s, 'r> {
             imported: Vec::new(),
             depends: BTreeSet::new(),
             probe: ProbeHandle::new(),
+            clock: None,
             columns: HashMap::new(),
             collections: HashMap::new(),
             arrangements: HashMap::new(),
             errors: HashMap::new(),
         }
+    }
+
+    /// The clock's input, if something was rendered that goes by it.
+    pub fn take_clock(&mut self) -> Option<ClockInput> {
+        self.clock.take().map(|(input, _)| input)
     }
 
     /// What is rendered from now on is needed first by this view or job.
@@ -201,6 +213,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let errors = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
                 (Collection { rows: self.scope.concatenate(inputs.into_iter().map(|input| input.rows)), errors }, key)
             }
+            Node::Temporal { input, validity } => (self.temporal(plan, input, validity)?, plan.row().len()),
             Node::Negate { input } => {
                 let input = self.collection(input, key)?;
                 (Collection { rows: join::negate(input.rows), errors: input.errors }, key)
@@ -293,6 +306,21 @@ impl<'s, 'r> Renderer<'s, 'r> {
             Held::Rows(rows) => written(rows, self.as_of),
             Held::Sums(sums) => written(sums, self.as_of),
         }))
+    }
+
+    /// The rows that a temporal filter lets pass, keyed by all of their columns. It goes on with the clock, whatever it reads.
+    fn temporal(&mut self, plan: &Plan, input: &Plan, validity: &Validity) -> Result<Collection<'s>> {
+        let width = plan.row().len();
+        let Collection { rows, errors } = self.collection(input, width)?;
+        let ticking = self.ticking();
+        let rows = self.scope.concatenate([rows, ticking]);
+        Ok(Collection { rows: temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?, errors })
+    }
+
+    /// No rows, up to the present time.
+    fn ticking(&mut self) -> Stream<'s, Time, Updates> {
+        let (_, stream) = self.clock.get_or_insert_with(|| self.scope.new_input_with_builder::<UpdatesBuilder>());
+        stream.clone()
     }
 
     fn linear(&mut self, plan: &Plan, input: &Plan, key: usize) -> Result<Collection<'s>> {
@@ -647,7 +675,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             },
             memory: match arrangement.bound() {
                 Bound::Retention | Bound::Nothing(_) => arrangement.memory.clone(),
-                Bound::Input => Memory { origin: Origin::Reads, ..Memory::default() },
+                Bound::Input | Bound::Filter => Memory { origin: Origin::Reads, ..Memory::default() },
             },
         }
     }

@@ -141,15 +141,15 @@ fn owe(owed: &mut HashMap<Vec<u8>, Diff>, row: &[u8], diff: Diff) {
 }
 
 /// A change of one row at one time.
-struct Change<'a> {
-    row: &'a [u8],
+pub(super) struct Change<'a> {
+    pub row: &'a [u8],
     key_len: usize,
-    time: Time,
-    diff: Diff,
+    pub time: Time,
+    pub diff: Diff,
 }
 
 /// Sealed updates added up by row and time, in that order; what comes to nothing is left out.
-fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'_>> {
+pub(super) fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'_>> {
     let at = |position: usize| {
         let entry = sealed.entries.get(position)?;
         Some((&sealed.containers[entry.container as usize], entry.index as usize))

@@ -229,6 +229,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_temporal_filter_ends_is_bounded_and_what_it_only_begins_is_not() {
+        let view = |name: &str, condition: &str| {
+            format!("CREATE VIEW {name} AS SELECT user_id, COUNT(*) AS {name} FROM login WHERE {condition} GROUP BY user_id;")
+        };
+        let views = [
+            view("ends", "t_date > CURRENT_DATE - INTERVAL '3' DAY"),
+            view("both", "CURRENT_DATE BETWEEN t_date AND t_date + INTERVAL '3' DAY"),
+            view("some", "t_date > CURRENT_DATE OR user_id = 1"),
+            view("begins", "t_date <= CURRENT_DATE"),
+        ];
+        let found = check(&format!("{LOGIN}{}", views.concat()));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("view some: Reduce") && found[1].starts_with("view begins: Reduce"), "{found:?}");
+    }
+
+    #[test]
     fn a_table_in_memory_is_storage_and_an_index_of_it_is_state() {
         let tables = "CREATE TABLE u (id BIGINT, name VARCHAR, PRIMARY KEY (id) NOT ENFORCED); CREATE TABLE o (id BIGINT, u BIGINT);";
         let view = "CREATE VIEW v AS SELECT o.id, u.name FROM o JOIN u ON o.u = u.id WHERE u.id IS NOT NULL;";

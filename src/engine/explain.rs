@@ -172,7 +172,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
         ("ttl_max", true, text_or_null(&of_ttl(|retention| retention.ttl_max.map(format_duration)))),
         ("on_expiry", true, text_or_null(&|a| a.forgets().then(|| a.memory.policy.to_string()))),
         ("ttl_refresh", true, text_or_null(&of_ttl(|retention| Some(retention.refresh.to_string())))),
-        ("origin", true, text_or_null(&|a| (a.bound() != Bound::Input).then(|| a.memory.origin.to_string()))),
+        ("origin", true, text_or_null(&|a| (!matches!(a.bound(), Bound::Input | Bound::Filter)).then(|| a.memory.origin.to_string()))),
         (
             "bound",
             false,

@@ -340,7 +340,9 @@ impl Log {
                 }
             }
             Node::Constant { .. } => {}
-            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => self.missing(input, have, seen, into),
+            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
+                self.missing(input, have, seen, into)
+            }
             Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, seen, into)),
             _ => {
                 for arrangement in plan.arrangements() {

@@ -17,7 +17,7 @@ use super::runtime::{Progress, Time};
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Registry, Size};
-use crate::dataflow::render::{Relation, RelationInput, Renderer, whole_rows};
+use crate::dataflow::render::{ClockInput, Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
 use crate::plan::{Figures, Fingerprint, Node, Plan, RelationId};
@@ -110,6 +110,7 @@ pub struct Peeked {
 /// A dataflow at work.
 struct Running {
     inputs: HashMap<RelationId, RelationInput>,
+    clock: Option<ClockInput>,
     imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     receivers: Vec<Receiver>,
     probe: ProbeHandle<Time>,
@@ -202,9 +203,7 @@ impl<'w> Agent<'w> {
             }
             Command::Advance(to) => {
                 self.now = to;
-                for input in self.dataflows.values_mut().flat_map(|running| running.inputs.values_mut()) {
-                    input.advance(to);
-                }
+                self.dataflows.values_mut().for_each(|running| running.advance(to));
             }
             Command::Peek { plan, until, reply } => match self.peek(&plan, until, reply.clone()) {
                 Ok(peeking) => self.peeks.push(peeking),
@@ -264,6 +263,7 @@ impl<'w> Agent<'w> {
             let receivers = render(&mut renderer)?;
             let running = Running {
                 inputs: std::mem::take(&mut renderer.inputs),
+                clock: renderer.take_clock(),
                 imported: std::mem::take(&mut renderer.imported),
                 receivers,
                 probe: renderer.probe.clone(),
@@ -279,7 +279,7 @@ impl<'w> Agent<'w> {
             }
         };
         let reads = running.inputs.keys().copied().collect();
-        running.inputs.values_mut().for_each(|input| input.advance(self.now));
+        running.advance(self.now);
         self.dataflows.insert(dataflow, running);
         let arrangements = self.registry.entries.iter().filter(|(_, entry)| entry.dataflow == dataflow);
         let arrangements = arrangements.map(|(id, entry)| (*id, entry.label.clone())).collect();
@@ -305,6 +305,7 @@ impl<'w> Agent<'w> {
             capture(error_stream, until, Rc::clone(&errors)).probe_with(&renderer.probe);
             let running = Running {
                 inputs: HashMap::new(),
+                clock: None,
                 imported: std::mem::take(&mut renderer.imported),
                 receivers: vec![],
                 probe: renderer.probe.clone(),
@@ -341,6 +342,11 @@ impl<'w> Agent<'w> {
 }
 
 impl Running {
+    fn advance(&mut self, to: Time) {
+        self.inputs.values_mut().for_each(|input| input.advance(to));
+        self.clock.iter_mut().for_each(|clock| clock.advance_to(to));
+    }
+
     /// Lets a dataflow run dry: nothing comes in any more, and nobody receives what still comes out.
     fn end(mut self) {
         self.receivers.iter().for_each(|receiver| *receiver.borrow_mut() = None);
@@ -387,7 +393,9 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
     !renderer.has(&whole_rows(plan))
         && match plan.node() {
             Node::Get { id, .. } => renderer.is_stream(*id),
-            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => streams_a_source(input, renderer),
+            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
+                streams_a_source(input, renderer)
+            }
             Node::Union { inputs } => inputs.iter().any(|input| streams_a_source(input, renderer)),
             _ => false,
         }

@@ -12,6 +12,8 @@ pub enum Bound {
     /// What it reads is taken away again, so that it holds no more than what the operators under it remember; or it is one
     /// group's sums, whatever it reads.
     Input,
+    /// What it reads goes at an instant that a temporal filter under it says.
+    Filter,
     /// Nothing, for this reason.
     Nothing(String),
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Bound {
         match self {
             Bound::Retention => f.write_str("ttl"),
             Bound::Input => f.write_str("its input"),
+            Bound::Filter => f.write_str("a temporal filter"),
             Bound::Nothing(reason) => write!(f, "unbounded because {reason}"),
         }
     }
@@ -29,16 +32,16 @@ impl fmt::Display for Bound {
 impl Arrangement {
     /// What bounds it.
     pub fn bound(&self) -> Bound {
-        if self.forgets() {
-            Bound::Retention
-        } else if self.input.is_bounded() || self.is_one_sum() {
-            Bound::Input
-        } else {
-            let said = match &self.memory.origin {
-                Origin::Default => "no state_ttl is set".to_owned(),
-                origin => format!("state_ttl is 'never' ({origin})"),
-            };
-            Bound::Nothing(said)
+        let said = || match &self.memory.origin {
+            Origin::Default => "no state_ttl is set".to_owned(),
+            origin => format!("state_ttl is 'never' ({origin})"),
+        };
+        match self.input.limit() {
+            _ if self.forgets() => Bound::Retention,
+            Some(Limit::Filter) => Bound::Filter,
+            Some(Limit::Memory) => Bound::Input,
+            None if self.is_one_sum() => Bound::Input,
+            None => Bound::Nothing(said()),
         }
     }
 
@@ -52,27 +55,41 @@ impl Arrangement {
         self.key == 0 && matches!(self.layout, Layout::Sums(_))
     }
 
-    fn is_bounded(&self) -> bool {
-        self.bound() == Bound::Retention || self.input.is_bounded()
+    fn limit(&self) -> Option<Limit> {
+        if self.bound() == Bound::Retention { Some(Limit::Memory) } else { self.input.limit() }
     }
 }
 
+/// What keeps a plan's rows from growing in number for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Limit {
+    /// Its rows at any moment are no more than what something remembers.
+    Memory,
+    /// They are no more than what is valid at that moment.
+    Filter,
+}
+
+/// The limit of what reads several inputs, which is there if each has one.
+fn limit_of_all(inputs: impl IntoIterator<Item = Option<Limit>>) -> Option<Limit> {
+    inputs.into_iter().try_fold(Limit::Memory, |limit, input| Some(limit.max(input?)))
+}
+
 impl Plan {
-    /// Whether its rows at any moment are no more than what something remembers.
-    fn is_bounded(&self) -> bool {
+    fn limit(&self) -> Option<Limit> {
         match self.node() {
-            Node::Get { .. } => false,
-            Node::Constant { .. } => true,
-            Node::Linear { input, .. } | Node::Negate { input } => input.is_bounded(),
-            Node::Union { inputs } => inputs.iter().all(Plan::is_bounded),
+            Node::Get { .. } => None,
+            Node::Constant { .. } => Some(Limit::Memory),
+            Node::Temporal { validity, .. } if validity.ends() => Some(Limit::Filter),
+            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } => input.limit(),
+            Node::Union { inputs } => limit_of_all(inputs.iter().map(Plan::limit)),
             // What is forgotten without a word stands with whoever was told of it.
-            Node::Settle { input, policy, .. } => *policy == Policy::Retract && input.is_bounded(),
+            Node::Settle { input, policy, .. } => input.limit().filter(|_| *policy == Policy::Retract),
             Node::Remember { .. }
             | Node::Join { .. }
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }
-            | Node::Threshold { .. } => self.arrangements().into_iter().all(Arrangement::is_bounded),
+            | Node::Threshold { .. } => limit_of_all(self.arrangements().into_iter().map(Arrangement::limit)),
         }
     }
 }

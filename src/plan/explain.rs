@@ -138,6 +138,7 @@ fn bound(arrangement: &Arrangement) -> String {
             text
         }
         (Bound::Nothing(reason), _) => format!("unbounded because {reason}"),
+        (Bound::Filter, _) => "bounded by a temporal filter of its input".to_owned(),
         _ => "bounded by what its input remembers".to_owned(),
     }
 }
@@ -180,6 +181,7 @@ fn edge(arrangement: &Arrangement) -> String {
     let bound = match (arrangement.bound(), arrangement.retention.and_then(|retention| retention.ttl)) {
         (Bound::Retention, Some(ttl)) => format!("ttl {}", format_duration(ttl)),
         (Bound::Nothing(_), _) => "unbounded".to_owned(),
+        (Bound::Filter, _) => "bounded by a temporal filter".to_owned(),
         _ => "bounded by its input".to_owned(),
     };
     format!("|\"{}<br/>{bound}\"|", escaped(&key(arrangement)))
@@ -206,6 +208,10 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
+        Node::Temporal { input, validity } => {
+            let columns = &input.row().columns[plan.row().len()..];
+            format!("{operator} filter=[{}]", validity.text(columns))
+        }
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
         Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
     }
@@ -222,6 +228,7 @@ pub fn operator(node: &Node) -> &'static str {
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
         Node::Union { .. } => "Union",
+        Node::Temporal { .. } => "Temporal",
         Node::Negate { .. } => "Negate",
         Node::Threshold { .. } => "Threshold",
         Node::Remember { .. } => "Remember",

@@ -124,6 +124,10 @@ impl Digest {
                 inputs.len().hash(self);
                 inputs.iter().for_each(|input| input.fingerprint().hash(self));
             }
+            Node::Temporal { input, validity } => {
+                self.tag("temporal");
+                (input.fingerprint(), validity).hash(self);
+            }
             Node::Negate { input } => {
                 self.tag("negate");
                 input.fingerprint().hash(self);

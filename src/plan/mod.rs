@@ -29,6 +29,7 @@ pub mod lower;
 mod memory;
 mod rewrite;
 mod state;
+mod validity;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};
 pub use state::{State, names};
+pub use validity::{DAY, MILLISECOND, Stair, Turn, Validity, When};
 
 /// A scalar expression over the columns of a row, by position.
 pub type Scalar = Arc<dyn PhysicalExpr>;
@@ -101,6 +103,9 @@ pub enum Node {
     /// `key ++ values ++ one column a function`, functions of the whole partition in the arrangement's value order.
     /// A change recomputes its partition.
     Window { input: Arrangement, functions: Vec<WindowFunction> },
+    /// The input's rows without the columns that `validity` reads, which are their last: each is there while engine time
+    /// meets the condition, and goes by retraction. Changes are of the first Data step of their instants.
+    Temporal { input: Plan, validity: Validity },
     /// The sum of several collections with equal row types.
     Union { inputs: Vec<Plan> },
     /// Every multiplicity negated.
@@ -335,7 +340,7 @@ impl Plan {
     pub fn inputs(&self) -> Vec<&Plan> {
         match self.node() {
             Node::Get { .. } | Node::Constant { .. } => vec![],
-            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => vec![input],
+            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } | Node::Temporal { input, .. } => vec![input],
             Node::Union { inputs } => inputs.iter().collect(),
             _ => self.arrangements().into_iter().map(|a| &a.input).collect(),
         }
@@ -352,6 +357,7 @@ impl Plan {
             Node::Get { .. }
             | Node::Constant { .. }
             | Node::Linear { .. }
+            | Node::Temporal { .. }
             | Node::Union { .. }
             | Node::Negate { .. }
             | Node::Settle { .. } => vec![],

@@ -15,6 +15,7 @@ impl Node {
             Node::Get { id, name, flow } => Node::Get { id: *id, name: name.clone(), flow: flow.clone() },
             Node::Constant { rows, diffs } => Node::Constant { rows: rows.clone(), diffs: diffs.clone() },
             Node::Linear { input, steps } => Node::Linear { input: by.plan(input), steps: steps.clone() },
+            Node::Temporal { input, validity } => Node::Temporal { input: by.plan(input), validity: validity.clone() },
             Node::Negate { input } => Node::Negate { input: by.plan(input) },
             Node::Union { inputs } => Node::Union { inputs: inputs.iter().map(|input| by.plan(input)).collect() },
             Node::Settle { input, policy, expiry } => Node::Settle { input: by.plan(input), policy: *policy, expiry: *expiry },

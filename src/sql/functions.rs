@@ -157,7 +157,8 @@ impl Instant {
     }
 }
 
-/// NOW() and its kin. The planner puts the instant in their place, or refuses them.
+/// NOW() and its kin. The planner puts the instant in their place, or solves the conditions that they are in. To DataFusion
+/// they are volatile, so that it leaves them where they are.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct EngineTime {
     name: &'static str,
@@ -167,7 +168,7 @@ pub struct EngineTime {
 
 impl EngineTime {
     fn new(name: &'static str, instant: Instant) -> Self {
-        EngineTime { name, instant, signature: Signature::nullary(Volatility::Stable) }
+        EngineTime { name, instant, signature: Signature::nullary(Volatility::Volatile) }
     }
 
     /// The engine time function that `function` is, if it is one.

@@ -10,6 +10,7 @@ mod overflow;
 mod prepare;
 mod relations;
 mod rules;
+mod staying;
 mod subqueries;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub trait Catalog {
 pub enum Purpose {
     /// One answer at one instant (milliseconds since the epoch): NOW() is that instant.
     Once { now: i64 },
-    /// A result that is kept up to date: an expression over NOW() that time would change is refused.
+    /// A result that is kept up to date: NOW() is in conditions only, and makes rows come and go.
     Maintain,
 }
 

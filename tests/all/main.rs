@@ -3,6 +3,7 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -21,5 +22,6 @@ mod retention;
 mod scripts;
 mod shrink;
 mod sqlite;
+mod temporal;
 mod value;
 mod world;

@@ -7,7 +7,7 @@ use weir::cli::test::run_file;
 const EVENT_TIME: &str = "issue 4: event time";
 
 /// Shared scenarios that wait for another issue.
-const WAITING: &[(&str, &str)] = &[("06_shared_view_two_sinks", EVENT_TIME), ("10_temporal_filter", EVENT_TIME)];
+const WAITING: &[(&str, &str)] = &[("06_shared_view_two_sinks", EVENT_TIME)];
 
 fn scripts(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

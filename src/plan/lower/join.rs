@@ -22,7 +22,7 @@ use crate::sql::retention::Retentions;
 
 use super::remember::name_in_from;
 use super::scalar::{Item, all, cast_item, column_index, is_true, key_item, labelled_item, literal, mentions, null_item, pick};
-use super::{linear, lower, nodes, outer, remember, scalar};
+use super::{linear, lower, nodes, outer, remember, scalar, temporal};
 
 /// One side of a join: its rows and what they are matched by.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl Pair {
         }
         let both: DFSchema = join.left.schema().join(join.right.schema())?;
         let row = beside(left.row(), right.row());
-        let conditions = others.into_iter().filter_map(Result::err).map(|condition| scalar(condition, &both, &row));
+        let conditions = others.into_iter().filter_map(Result::err).map(|condition| temporal::condition(condition, &both, &row));
         let conditions = conditions.collect::<Result<Vec<_>>>()?;
         Ok(Pair {
             left: Side { plan: left, keys: left_keys, null_safe: null_safe.clone(), name: left_name, memory: left_memory },

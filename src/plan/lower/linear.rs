@@ -9,9 +9,13 @@ use datafusion_physical_expr::expressions::Literal;
 use crate::plan::{Expiry, Node, Plan, Policy, Rank, RowType, Scalar, Step};
 
 use super::scalar::{Item, column_index, is_true, mentions, pick, substitute};
+use super::temporal;
 
-/// The rows of `input` on which `predicate` is true.
+/// The rows of `input` on which `predicate` is true, while it is.
 pub(super) fn filter(input: Plan, predicate: Scalar) -> Plan {
+    if temporal::reads_time(&predicate) {
+        return temporal::filter(input, &predicate);
+    }
     let row = input.row().clone();
     append(input, Step::Filter(predicate), row)
 }

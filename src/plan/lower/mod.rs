@@ -22,11 +22,13 @@ mod rank;
 mod remember;
 mod scalar;
 mod set_ops;
+mod staying;
+mod temporal;
 mod unnest;
 mod window;
 
-use datafusion_expr::LogicalPlan;
-use datafusion_expr::logical_plan::{Distinct, Filter, Projection};
+use datafusion_expr::logical_plan::{Distinct, Projection};
+use datafusion_expr::{Expr, LogicalPlan};
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType, Step};
@@ -36,6 +38,7 @@ pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
 pub use set_ops::{Multiset, MultisetKind};
+pub use staying::Staying;
 
 /// The collection that `plan` computes, remembering of its inputs what was `said`.
 fn lower(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
@@ -51,14 +54,17 @@ fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Resu
         LogicalPlan::Projection(projection) => project(projection, said),
         LogicalPlan::Filter(filter) => match rank::top_n(filter, said)? {
             Some(plan) => Ok(plan),
-            None => filtered(filter, needed, said),
+            None => filtered(&filter.predicate, &filter.input, needed, said),
         },
         LogicalPlan::SubqueryAlias(alias) => lower_needing(&alias.input, needed, said),
         LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => order::lower_unordered(plan, said),
         LogicalPlan::Join(join) => join::join(join, needed, said),
         LogicalPlan::Aggregate(aggregate) => aggregate::aggregate(aggregate, said),
         LogicalPlan::Union(union) => set_ops::union(union, said),
-        LogicalPlan::Extension(extension) => set_ops::extension(extension, said),
+        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Staying>() {
+            Some(Staying { condition, input }) => filtered(condition, input, needed, said),
+            None => set_ops::extension(extension, said),
+        },
         LogicalPlan::Window(window) => window::window(window, said),
         LogicalPlan::Unnest(unnest) => unnest::unnest(unnest, said),
         LogicalPlan::Repartition(repartition) => lower_needing(&repartition.input, needed, said),
@@ -87,16 +93,16 @@ fn project(projection: &Projection, said: &Retentions) -> Result<Plan> {
     Ok(linear::project(input, items))
 }
 
-fn filtered(filter: &Filter, needed: &[bool], said: &Retentions) -> Result<Plan> {
-    let mut read = needed_by([&filter.predicate], &filter.input)?;
+fn filtered(condition: &Expr, input: &LogicalPlan, needed: &[bool], said: &Retentions) -> Result<Plan> {
+    let mut read = needed_by([condition], input)?;
     read.iter_mut().zip(needed).for_each(|(read, needed)| *read |= needed);
-    let input = lower_needing(&filter.input, &read, said)?;
-    let predicate = scalar(&filter.predicate, filter.input.schema(), input.row())?;
-    Ok(linear::filter(input, predicate))
+    let lowered = lower_needing(input, &read, said)?;
+    let predicate = temporal::condition(condition, input.schema(), lowered.row())?;
+    Ok(linear::filter(lowered, predicate))
 }
 
 /// Which columns of `input` the expressions read.
-fn needed_by<'a>(exprs: impl IntoIterator<Item = &'a datafusion_expr::Expr>, input: &LogicalPlan) -> Result<Vec<bool>> {
+fn needed_by<'a>(exprs: impl IntoIterator<Item = &'a Expr>, input: &LogicalPlan) -> Result<Vec<bool>> {
     let schema = input.schema();
     let mut needed = vec![false; schema.fields().len()];
     for column in exprs.into_iter().flat_map(|expr| expr.column_refs()) {

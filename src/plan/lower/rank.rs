@@ -20,7 +20,7 @@ use crate::sql::retention::Retentions;
 use super::remember::name_in_from;
 use super::scalar::{null_item, pick_all};
 use super::window::{Partitioned, unaliased};
-use super::{linear, lower, nodes, remember, scalar, window};
+use super::{linear, lower, nodes, remember, scalar, temporal, window};
 
 /// The lowest and highest rank that a predicate lets pass, both included.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub(super) fn top_n(filter: &Filter, said: &Retentions) -> Result<Option<Plan>> 
     let kept = Kept { offset: offset.try_into().unwrap_or(u64::MAX), limit: (high - offset).max(0).try_into().unwrap_or(u64::MAX) };
     let mut plan = ranked(&filter.input, &source, &kept, said)?;
     for conjunct in rest {
-        let predicate = scalar(conjunct, filter.input.schema(), plan.row())?;
+        let predicate = temporal::condition(conjunct, filter.input.schema(), plan.row())?;
         plan = linear::filter(plan, predicate);
     }
     Ok(Some(plan))

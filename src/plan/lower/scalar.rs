@@ -19,6 +19,7 @@ use datafusion_physical_expr::expressions::{self, Literal};
 use crate::error::{Error, Result};
 use crate::eval::{checked, comparable, comparing, readable};
 use crate::plan::{Column, RowType, Scalar};
+use crate::sql::functions::EngineTime;
 
 /// An expression and the column that it makes.
 pub(super) type Item = (Scalar, Column);
@@ -50,6 +51,12 @@ pub(super) fn labelled_item(expr: &Expr, schema: &DFSchema, row: &RowType) -> Re
 /// The physical form of `expr`, whose columns are those of `schema`, over rows of type `row`. Its arithmetic fails where
 /// it would wrap around, and its comparisons take equal numbers for equal.
 pub fn scalar(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
+    refuse_time(expr)?;
+    scalar_over_time(expr, schema, row)
+}
+
+/// [`scalar`] of an expression that may read engine time, which nothing evaluates as it is.
+pub(super) fn scalar_over_time(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
     refuse_subqueries(expr)?;
     for column in expr.column_refs() {
         position(column, schema)?;
@@ -205,6 +212,26 @@ fn plain_layout(data_type: &DataType) -> DataType {
         }
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| element(field)).collect()),
         other => other.clone(),
+    }
+}
+
+/// Where a value is computed once a row and kept, there is no instant that it could be of.
+fn refuse_time(expr: &Expr) -> Result<()> {
+    let mut found = None;
+    expr.apply(|node| {
+        if let Expr::ScalarFunction(call) = node
+            && EngineTime::of(&call.func).is_some()
+        {
+            found = Some(call.func.name().to_uppercase());
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match found {
+        None => Ok(()),
+        Some(name) => Err(Error::unsupported(format!(
+            "{name}() here: time alone would change what is computed of it. It may be in WHERE, HAVING and ON, as in NOW() < ts + INTERVAL '1' DAY"
+        ))),
     }
 }
 

@@ -42,6 +42,7 @@ use super::errors::planning;
 use super::lateral::LateralColumns;
 use super::literals::ExactLiterals;
 use super::overflow::ConstantOverflow;
+use super::staying::StayingConditions;
 use super::subqueries::PlainSubqueries;
 use super::time::Instants;
 use crate::error::Error;
@@ -90,6 +91,7 @@ fn optimizer(whole_rows: bool) -> Optimizer {
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
+        Arc::new(StayingConditions { forgets: whole_rows }),
         Arc::new(ConstantOverflow),
         Arc::new(SimplifyExpressions::new()),
         Arc::new(EliminateJoin::new()),

@@ -6,6 +6,7 @@ mod oracle;
 mod reference;
 mod refusals;
 mod shapes;
+mod temporal;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -106,6 +107,7 @@ fn write_tree(plan: &Plan, depth: usize, text: &mut String) {
         Node::TopK { offset, limit, rank, expose, .. } => format!("TopK {offset} {limit:?} {rank:?} expose={expose}"),
         Node::Window { functions, .. } => format!("Window {}", functions.len()),
         Node::Union { .. } => "Union".into(),
+        Node::Temporal { validity, .. } => format!("Temporal {:?}", validity.when),
         Node::Negate { .. } => "Negate".into(),
         Node::Remember { .. } => "Remember".into(),
         Node::Settle { policy, expiry, .. } => format!("Settle {policy} {expiry:?}"),

@@ -1,7 +1,8 @@
 //! Functions whose value is not the row's alone: those of engine time, and volatile ones.
 //!
 //! NOW() and its kin are the instant a query is asked at. In a result that is kept up to date their value changes with
-//! nothing in the data changing, so there they are refused, as is every function that gives another value each time.
+//! nothing in the data changing: there they stay, and lowering solves the conditions that they are in. A function that
+//! gives another value each time is refused there.
 
 use datafusion_common::DFSchema;
 use datafusion_common::config::ConfigOptions;
@@ -15,7 +16,7 @@ use super::errors::through;
 use crate::error::Error;
 use crate::sql::functions::EngineTime;
 
-/// Puts the instant in the place of functions of engine time, or refuses them.
+/// Puts the instant in the place of functions of engine time, where there is one.
 #[derive(Debug)]
 pub(super) struct Instants(pub Purpose);
 
@@ -28,11 +29,6 @@ impl FunctionRewrite for Instants {
         let Expr::ScalarFunction(ScalarFunction { func, .. }) = &expr else { return Ok(Transformed::no(expr)) };
         match (EngineTime::of(func), self.0) {
             (Some(time), Purpose::Once { now }) => Ok(Transformed::yes(Expr::Literal(time.instant.at(now), None))),
-            (Some(_), Purpose::Maintain) => {
-                let name = func.name().to_uppercase();
-                let what = format!("{name}() in a result that is kept up to date: time alone would change it (temporal filters)");
-                Err(through(Error::unsupported(what)))
-            }
             (None, Purpose::Maintain) if func.signature().volatility == Volatility::Volatile => {
                 let name = func.name().to_uppercase();
                 Err(through(Error::unsupported(format!("{name}() in a result that is kept up to date: it is another value each time"))))
