@@ -10,6 +10,7 @@
 //! What has no lowering is refused by its SQL name.
 
 mod aggregate;
+mod condition;
 mod grouping;
 mod join;
 mod leaf;
@@ -44,6 +45,9 @@ fn lower(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
 
 /// [`lower`], of which only the columns marked in `needed` are read: the others may be NULL.
 fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Result<Plan> {
+    if let Some(plan) = condition::condition(plan, needed, said)? {
+        return Ok(plan);
+    }
     match plan {
         LogicalPlan::TableScan(scan) => leaf::scan(scan),
         LogicalPlan::EmptyRelation(empty) => leaf::empty(empty),

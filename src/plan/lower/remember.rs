@@ -28,7 +28,11 @@ use super::{linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__"))
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => alias.alias.table().starts_with("__"),
+        LogicalPlan::Projection(projection) => is_of_condition(&projection.input),
+        _ => false,
+    }
 }
 
 /// What an input is called in FROM: its alias, its table's name, or those that it is joined of with `+` between.
@@ -65,7 +69,8 @@ pub(super) fn whole(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) if is_of_condition(plan) => whole(&alias.input, said),
         LogicalPlan::Projection(projection) => {
-            let input = lower(&projection.input, said)?;
+            let is_inside = is_of_condition(&projection.input);
+            let input = if is_inside { whole(&projection.input, said)? } else { lower(&projection.input, said)? };
             let exprs = projection.expr.iter().zip(projection.schema.fields());
             let items = exprs.map(|(expr, field)| item(expr, field.name(), projection.input.schema(), input.row()));
             let items = items.chain(pick_all(input.row()).into_iter().map(Ok)).collect::<Result<Vec<Item>>>()?;
@@ -118,10 +123,10 @@ pub(super) fn settle_groups(plan: Plan, key: usize, memory: &Memory, is_always_t
     }
 }
 
-/// What consumers see of an operator over two inputs whose rows expire. `adds` says for which of them an expiry can add
-/// rows to the result.
-pub(super) fn settle_sides(plan: Plan, sides: [&Memory; 2], adds: [bool; 2]) -> Result<Plan> {
-    let bounded: Vec<(&Memory, bool)> = sides.into_iter().zip(adds).filter(|(memory, _)| memory.ttl.is_some()).collect();
+/// What consumers see of an operator over inputs whose rows expire, and of each whether an expiry of it can add rows to the
+/// result.
+pub(super) fn settle_inputs(plan: Plan, inputs: &[(&Memory, bool)]) -> Result<Plan> {
+    let bounded: Vec<&(&Memory, bool)> = inputs.iter().filter(|(memory, _)| memory.ttl.is_some()).collect();
     let Some((first, _)) = bounded.first() else { return Ok(plan) };
     if let Some((other, _)) = bounded.iter().find(|(memory, _)| memory.policy != first.policy) {
         return Err(Error::invalid(format!(
