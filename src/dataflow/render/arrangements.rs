@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use timely::dataflow::Stream;
-use timely::dataflow::operators::core::Probe;
+use timely::dataflow::operators::core::{Concatenate as _, Probe as _};
 
 use super::{Arrangeds, Collection, ErrorSource, Renderer, can_fail, whole_rows};
 use crate::dataflow::accumulate::{Accumulate, count_rows};
@@ -13,7 +13,7 @@ use crate::dataflow::reduce::Kept as Held;
 use crate::dataflow::registry::{Entry, Label, Trace};
 use crate::dataflow::retain::{Keeper, Writes, arrange_retained};
 use crate::error::{Error, Result};
-use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Retention, Scope, names};
+use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Retention, Scope, names};
 use crate::row::{SumUpdates, Time, Updates};
 
 impl<'s> Renderer<'s, '_> {
@@ -74,31 +74,44 @@ impl<'s> Renderer<'s, '_> {
                 (sums, input.errors, keeper)
             }
             Layout::Sums(sums) => {
-                let accumulate = Accumulate::new(arrangement.input.row(), arrangement.key, sums)?;
-                // A linear operator below an aggregate need not encode what would be decoded again.
-                let (feed, mut errors, linear) = match arrangement.input.node() {
-                    Node::Linear { input, .. } if !self.is_arranged(&whole_rows(&arrangement.input)) => {
-                        let (feed, errors) = self.feed(input)?;
-                        (feed, errors, Some(arrangement.input.clone()))
-                    }
-                    _ => {
-                        let (feed, errors) = self.feed(&arrangement.input)?;
-                        (feed, errors, None)
-                    }
+                // What is a sum of others is added up a part at a time.
+                let whole = &arrangement.input;
+                let summands = match whole.node() {
+                    Node::Union { inputs } if !self.is_arranged(&whole_rows(whole)) => inputs.as_slice(),
+                    _ => std::slice::from_ref(whole),
                 };
-                let fallible = linear.as_ref().is_some_and(can_fail);
-                let (partial, failed) = columnar(feed, linear, "Accumulate", accumulate);
-                if fallible {
-                    errors.extend(self.error_source(arrangement.input.fingerprint().derived("accumulated"), failed));
+                let (mut partial, mut errors) = (vec![], BTreeSet::new());
+                for summand in summands {
+                    let accumulate = Accumulate::new(summand.row(), arrangement.key, sums)?;
+                    let (sums, sources) = self.added_up(summand, accumulate)?;
+                    partial.push(sums);
+                    errors.extend(sources);
                 }
-                let (sums, keeper) = self.arrange_sums(partial, arrangement.retention);
+                let (sums, keeper) = self.arrange_sums(self.scope.concatenate(partial), arrangement.retention);
                 (sums, errors, keeper)
             }
         };
         Ok(self.note(id, kept, errors, label, keeper))
     }
 
-    pub(super) fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
+    /// The sums of a plan's rows, before they are arranged.
+    fn added_up(&mut self, plan: &Plan, accumulate: Accumulate) -> Result<(Stream<'s, Time, SumUpdates>, BTreeSet<ErrorSource>)> {
+        // A linear operator below an aggregate need not encode what would be decoded again.
+        let linear = match plan.node() {
+            Node::Linear { input, .. } if !self.is_arranged(&whole_rows(plan)) => Some(input),
+            _ => None,
+        };
+        let (feed, mut errors) = self.feed(linear.unwrap_or(plan))?;
+        let linear = linear.is_some().then(|| plan.clone());
+        let fallible = linear.as_ref().is_some_and(can_fail);
+        let (partial, failed) = columnar(feed, linear, "Accumulate", accumulate);
+        if fallible {
+            errors.extend(self.error_source(plan.fingerprint().derived("accumulated"), failed));
+        }
+        Ok((partial, errors))
+    }
+
+    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
         match retention {
             None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
             Some(retention) => {
@@ -108,7 +121,7 @@ impl<'s> Renderer<'s, '_> {
         }
     }
 
-    pub(super) fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
+    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
         match retention {
             None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
             Some(retention) => {
@@ -125,7 +138,7 @@ impl<'s> Renderer<'s, '_> {
         }
     }
 
-    pub(super) fn label(&self, operator: &str, arrangement: &Arrangement, key: &[Column]) -> Label {
+    fn label(&self, operator: &str, arrangement: &Arrangement, key: &[Column]) -> Label {
         Label {
             view: self.view.clone(),
             operator: operator.to_owned(),

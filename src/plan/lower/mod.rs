@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod condition;
+mod failing;
 mod grouping;
 mod join;
 mod leaf;

@@ -24,7 +24,7 @@ use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scala
 use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
-use super::{linear, lower, nodes};
+use super::{failing, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
@@ -110,6 +110,14 @@ pub(super) fn groups(input: Plan, key: &[Item], memory: &Memory) -> Plan {
 
 /// What an arrangement with a retention remembers.
 pub(super) fn remembered(input: Arrangement) -> Plan {
+    match failing::before_values(&input) {
+        Some((under, items)) => linear::project(remembered(under), items),
+        None => remembered_as_is(Arrangement { input: failing::apart(&input.input, &input.memory), ..input }),
+    }
+}
+
+/// The same, of an input on which no row fails.
+pub(super) fn remembered_as_is(input: Arrangement) -> Plan {
     let row = input.input.row().clone();
     Plan::new(Node::Remember { input }, row)
 }
@@ -138,7 +146,7 @@ pub(super) fn settle_inputs(plan: Plan, inputs: &[(&Memory, bool)]) -> Result<Pl
     Ok(settled(plan, first.policy, expiry))
 }
 
-fn settled(input: Plan, policy: Policy, expiry: Expiry) -> Plan {
+pub(super) fn settled(input: Plan, policy: Policy, expiry: Expiry) -> Plan {
     let row = input.row().clone();
     Plan::new(Node::Settle { input, policy, expiry }, row)
 }
@@ -168,17 +176,18 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
             !is_filtered && (tells || remembering.only_appends()) && same_keys(&columns[..arrangement.key], remembering)
         }
     };
-    // A row of which these columns cannot be computed would not be in it, and its error would not expire. (Sums are another
-    // matter: to remember the rows under them would be to remember far more.)
+    // A row of which these columns cannot be computed would not be in it, and its error would not expire.
     let shown = if retention.scope == Scope::Group { arrangement.key } else { 0 };
-    if !can || matches!(arrangement.layout, Layout::Rows) && can_fail(&steps, shown) {
-        return arrangement;
-    }
-    let input = steps.into_iter().fold(remembering.input.clone(), |plan, step| match step {
-        Step::Filter(predicate) => linear::filter(plan, predicate),
-        Step::Project(items) => linear::project(plan, items),
-        Step::Unnest { .. } => unreachable!("a list that is unnested is not traced"),
-    });
+    let input = match (can, can_fail(&steps, shown), &arrangement.layout) {
+        (false, ..) | (true, true, Layout::Rows) => return arrangement,
+        // To remember the rows under sums would be to remember far more.
+        (true, true, Layout::Sums(_)) => failing::in_groups(&arrangement, remembering, &columns),
+        (true, false, _) => steps.into_iter().fold(remembering.input.clone(), |plan, step| match step {
+            Step::Filter(predicate) => linear::filter(plan, predicate),
+            Step::Project(items) => linear::project_each(plan, items),
+            Step::Unnest { .. } => unreachable!("a list that is unnested is not traced"),
+        }),
+    };
     Arrangement { input, retention: Some(retention), memory: remembering.memory.clone(), ..arrangement }
 }
 

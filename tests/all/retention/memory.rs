@@ -1,9 +1,6 @@
 //! What it takes to know when each scope is due.
 
-#[path = "../../../benches/through_sql/mod.rs"]
-mod through_sql;
-
-use through_sql::{Tables, mix, run};
+use super::through_sql::{Tables, mix, run};
 
 const KEYS: usize = 200_000;
 
