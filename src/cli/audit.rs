@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use super::Exit;
-use super::args::{AuditArgs, Setting};
+use super::args::{AuditArgs, Settings};
 use super::output::{Format, Results, unwritable};
 use super::progress::note;
 use super::script::Script;
 use super::stdout::Stdout;
 use super::stop::Stop;
 use crate::engine::{Audit, Audited, Engine, audited_rows};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::text::instant;
 
 /// Runs a script to the end of its input, every view beside itself without its ttl, and prints how they differ. A statement
@@ -24,11 +24,9 @@ pub fn audit(args: AuditArgs, stop: &Stop) -> Result<Exit> {
     stop.supervise(&engine, move || everything(&script, &audited, &args.settings, args.format.unwrap_or(Format::Table), &ends))
 }
 
-fn everything(script: &Script, engine: &Engine, settings: &[Setting], format: Format, stop: &Stop) -> Result<Exit> {
+fn everything(script: &Script, engine: &Engine, settings: &Settings, format: Format, stop: &Stop) -> Result<Exit> {
     let audit = engine.audit()?;
-    for setting in settings {
-        engine.execute(&setting.statement()).map_err(|error| Error::Invalid(format!("--set {}: {error}", setting.name)))?;
-    }
+    settings.apply(engine)?;
     let exit = script.each(stop, |parsed| audit.statement(parsed), |_, ()| Ok(()))?;
     if exit == Exit::Ok && !stop.is_raised() { report(&audit, format, stop) } else { Ok(exit) }
 }

@@ -17,6 +17,7 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 
+use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
 use super::window::WindowAggregate;
@@ -162,6 +163,9 @@ impl Text {
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             return atom(case_text(case));
+        }
+        if let Some(attempt) = expr.downcast_ref::<Attempt>() {
+            return atom(format!("{}({})", attempt.name(), list(attempt.of())));
         }
         if let Some(comparable) = expr.downcast_ref::<Comparable>() {
             return Text::of(&comparable.arg);

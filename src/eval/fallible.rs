@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 
+use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
 use crate::plan::Scalar;
@@ -61,7 +62,7 @@ const TOTAL: &[&str] = &[
 ///
 /// The types of columns are not known here, so arithmetic on and casts of a bare column count as fallible.
 pub fn is_fallible(expr: &Scalar) -> bool {
-    fails_by_itself(expr) || expr.children().into_iter().any(is_fallible)
+    !expr.is::<Attempt>() && (fails_by_itself(expr) || expr.children().into_iter().any(is_fallible))
 }
 
 /// Whether the root of the expression can fail on values that its arguments have.

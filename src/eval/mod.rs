@@ -7,6 +7,7 @@
 //! Nothing in here keeps state or knows time; the operators that do are in the dataflow.
 
 mod aggregate;
+mod attempt;
 mod checked;
 mod display;
 mod equal;
@@ -17,10 +18,12 @@ mod linear;
 mod unnest;
 mod window;
 
+pub(crate) use attempt::Attempt;
 pub(crate) use checked::CheckedNegative;
 pub(crate) use equal::Comparable;
 
 pub use aggregate::aggregate;
+pub use attempt::{fails, or_null};
 pub use checked::checked;
 pub use display::{readable, readable_aggregate, readable_type, readable_value, readable_window};
 pub use equal::{comparable, comparing};

@@ -20,7 +20,7 @@ use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 
 use super::{Arrangement, Column, Node, Output, Part, PartKind, RowType, Scalar, Step, WindowFunction};
-use crate::eval::{CheckedNegative, Comparable, WindowAggregate};
+use crate::eval::{Attempt, CheckedNegative, Comparable, WindowAggregate};
 
 /// 128 bits that are equal for equal plans and, for all purposes, only for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -268,6 +268,8 @@ impl Digest {
             (like.negated(), like.case_insensitive()).hash(self);
         } else if expr.is::<Comparable>() {
             self.tag("comparable");
+        } else if let Some(attempt) = expr.downcast_ref::<Attempt>() {
+            self.tag(attempt.name());
         } else if expr.is::<CheckedNegative>() {
             self.tag("negative");
         } else if expr.is::<NotExpr>() {

@@ -364,7 +364,8 @@ impl Plan {
         }
     }
 
-    /// Whether rows only ever come, as far as the plan tells.
+    /// Whether rows only ever come, as far as the plan tells; between a [`Node::Remember`] and its [`Node::Settle`], but for
+    /// what expires.
     pub fn only_appends(&self) -> bool {
         match self.node() {
             Node::Get { flow, .. } => matches!(flow, Flow::Appends),
@@ -372,7 +373,7 @@ impl Plan {
             Node::Linear { input, .. } => input.only_appends(),
             Node::Union { inputs } => inputs.iter().all(Plan::only_appends),
             Node::Join { kind: JoinKind::Inner | JoinKind::Semi, left, right } => left.only_appends() && right.only_appends(),
-            Node::Threshold { input, kind: Threshold::Distinct } => input.only_appends(),
+            Node::Threshold { input, kind: Threshold::Distinct } | Node::Remember { input } => input.only_appends(),
             Node::Settle { input, policy: Policy::Forget, expiry: Expiry::Groups { .. } | Expiry::Removes } => input.only_appends(),
             _ => false,
         }

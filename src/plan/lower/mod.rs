@@ -10,6 +10,8 @@
 //! What has no lowering is refused by its SQL name.
 
 mod aggregate;
+mod condition;
+mod failing;
 mod grouping;
 mod join;
 mod leaf;
@@ -47,6 +49,9 @@ fn lower(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
 
 /// [`lower`], of which only the columns marked in `needed` are read: the others may be NULL.
 fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Result<Plan> {
+    if let Some(plan) = condition::condition(plan, needed, said)? {
+        return Ok(plan);
+    }
     match plan {
         LogicalPlan::TableScan(scan) => leaf::scan(scan),
         LogicalPlan::EmptyRelation(empty) => leaf::empty(empty),

@@ -137,7 +137,7 @@ pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan
         MultisetKind::IntersectAll => nodes::union(vec![left.clone(), nodes::negate(excess(left, right))]),
     };
     let shows_more = matches!(multiset.kind, MultisetKind::Except | MultisetKind::ExceptAll);
-    remember::settle_sides(result, [&left_memory, &right_memory], [false, shows_more])
+    remember::settle_inputs(result, &[(&left_memory, false), (&right_memory, shows_more)])
 }
 
 /// UNION ALL. (UNION is a DISTINCT over it.)
