@@ -116,7 +116,8 @@ impl PhysicalExpr for Attempt {
 
 /// Evaluates an expression on pieces of a batch, in order: the values from a row on, or None for one row that fails.
 fn pieces(expr: &Scalar, rows: &RecordBatch, take: &mut impl FnMut(usize, Option<ArrayRef>)) {
-    let mut pending = vec![0..rows.num_rows()];
+    let whole = 0..rows.num_rows();
+    let mut pending = vec![whole];
     while let Some(range) = pending.pop() {
         let part = rows.slice(range.start, range.len());
         let evaluated = expr.evaluate(&part).and_then(|value| value.into_array(range.len()));
