@@ -49,6 +49,7 @@ mod catalog;
 mod changelog;
 mod check;
 mod clock;
+mod command_log;
 mod ddl;
 mod dml;
 mod driver;
