@@ -13,7 +13,7 @@ use super::publish::ErrorBoard;
 use super::runtime::{DataflowId, Rows, Time};
 use super::worker::{Built, Command};
 use crate::connector::Op;
-use crate::dataflow::columnar::ColumnBatch;
+use crate::dataflow::columnar::{ColumnBatch, Times};
 use crate::dataflow::registry::{Label, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
@@ -179,22 +179,24 @@ impl Log {
         self.settle(progress)
     }
 
-    /// Sends rows to the worker whose turn it is; those with a key, whose order counts, all to the first.
-    pub fn rows(&mut self, dataflow: u64, relation: RelationId, keyed: bool, rows: Rows) -> Result<()> {
+    /// Sends rows to the worker whose turn it is; those with a key, whose order counts, all to the first. They happen at the
+    /// given times, or, where that is later, now; without times all happen now.
+    pub fn rows(&mut self, dataflow: u64, relation: RelationId, keyed: bool, rows: Rows, times: Option<Vec<Time>>) -> Result<()> {
         self.turn = (self.turn + 1) % self.workers.len();
         let worker = if keyed { 0 } else { self.turn };
         let time = self.now;
-        self.dirty = true;
+        self.dirty |= times.as_ref().is_none_or(|times| times.iter().any(|given| *given <= time));
+        let times = times.map_or(Times::At(time), |times| Times::Each(times.into_iter().map(|given| given.max(time)).collect()));
         let command = match rows {
             Rows::Errors(messages) => Command::Errors { dataflow, relation, time, messages },
             Rows::Diffs { rows, diffs } => {
                 let diffs = diffs.iter().any(|diff| *diff != 1).then(|| diffs.into());
-                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
+                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, times, diffs } }
             }
             Rows::Ops { rows, ops } => {
                 let sign = |op: &Op| if *op == Op::Upsert { 1 } else { -1 };
                 let diffs = ops.iter().any(|op| *op != Op::Upsert).then(|| ops.iter().map(sign).collect());
-                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
+                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, times, diffs } }
             }
         };
         self.send(worker, command)

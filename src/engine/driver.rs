@@ -4,20 +4,26 @@
 //! step, and waits when too much is on its way. When no rows come it moves a wall clock on. A failure of the runtime
 //! in the pump stops the engine; a failure of a source ends that source and is kept for whoever asks.
 //!
+//! Under an event clock the order of reading is part of the answer where rows have no times of their own. So what is bounded and
+//! has no watermark is read first, to its end, and is one step. Of the readings that have one the pump prefers those that are
+//! behind, which engine time waits for; the rows of the others would only wait in the dataflow.
+//!
 //! Locks are taken in this order: session, sources, timeline.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Timeline};
 use super::lock;
+use super::moment::Moment;
 use super::reader::{Reader, Taken};
 use super::runtime::{ArrangementInfo, DataflowId, Runtime};
 use super::table::Table;
+use super::watermark::Follower;
 use crate::connector::{self, Skipped, Source};
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
@@ -95,7 +101,7 @@ enum Round {
 
 impl Driver {
     /// Starts the pump.
-    pub fn start(runtime: Runtime, clock: Clock, tick: Duration) -> Result<Arc<Self>> {
+    pub fn start(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Arc<Self>> {
         let driver = Arc::new(Driver {
             timeline: Timeline::new(runtime, clock, tick)?,
             sources: Mutex::default(),
@@ -148,8 +154,15 @@ impl Driver {
             match open(&table)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
-                Ok(reader) => {
+                Ok(mut reader) => {
                     let mut sources = lock(&self.sources);
+                    if let Some(event) = &table.event_time {
+                        reader.follower = Some(self.timeline.follow_changed(|marks| {
+                            let follower = marks.new_reading();
+                            marks.follow(follower, &table.name, event.idle_timeout, Instant::now());
+                            follower
+                        })?);
+                    }
                     sources.known.insert(table.id);
                     sources.readers.push(reader);
                 }
@@ -165,10 +178,11 @@ impl Driver {
         // Under the lock, so that the pump does not feed a dataflow that is gone.
         let mut sources = lock(&self.sources);
         let gone = self.timeline.between(|runtime| runtime.uninstall(dataflow))?;
-        let (stopping, staying) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
+        let (stopping, staying): (Vec<Reader>, Vec<Reader>) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
         sources.readers = staying;
         sources.failures.retain(|failure| !gone.contains(&failure.dataflow));
-        for reader in Vec::<Reader>::into_iter(stopping) {
+        self.leave(stopping.iter())?;
+        for reader in stopping {
             // It ends by itself, within one read.
             drop(reader.stop());
         }
@@ -271,7 +285,7 @@ impl Driver {
                 Round::Fed => self.timeline.relieve()?,
                 Round::Nothing => {
                     self.timeline.idle()?;
-                    thread::park_timeout(self.timeline.tick());
+                    thread::park_timeout(self.timeline.patience());
                 }
             }
         }
@@ -283,32 +297,78 @@ impl Driver {
         if sources.stopped.is_some() {
             return Ok(Round::Stopped);
         }
-        let taken: Vec<Taken> = sources.readers.iter_mut().map(Reader::take).collect();
+        let taken = self.take(&mut sources)?;
         let rows = taken.iter().map(Taken::len).sum::<usize>() as u64;
         let ends: Vec<Option<Result<()>>> = taken.iter().map(|taken| taken.end.clone()).collect();
         if rows > 0 {
             self.counters.rows_in.fetch_add(rows, Ordering::Relaxed);
-            self.timeline.step(rows, |runtime, now| self.feed(runtime, &sources, taken, now))?;
+            self.timeline.step(rows, |moment| self.feed(moment, &sources, taken))?;
         }
         let ended = ends.iter().any(Option::is_some);
-        self.retire(&mut sources, ends);
+        self.retire(&mut sources, ends)?;
         Ok(if rows > 0 || ended { Round::Fed } else { Round::Nothing })
     }
 
-    fn feed(&self, runtime: &Runtime, sources: &MutexGuard<'_, Sources>, taken: Vec<Taken>, now: i64) -> Result<()> {
-        for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
-            for rows in reader.complete(taken, now)? {
-                runtime.feed(reader.dataflow, reader.table.id, rows)?;
+    /// What the readers have ready whose turn it is.
+    fn take(&self, sources: &mut Sources) -> Result<Vec<Taken>> {
+        if self.timeline.clock() != Clock::Event {
+            return Ok(sources.readers.iter_mut().map(Reader::take).collect());
+        }
+        let (has_room, is_first) = (self.timeline.has_room(), sources.readers.iter().any(Reader::comes_first));
+        let at = self.timeline.watermarks(|marks| {
+            sources.readers.iter().map(|reader| reader.follower.map(|follower| marks.at(follower))).collect::<Vec<_>>()
+        });
+        let least = at.iter().flatten().min().copied();
+        let mut taken: Vec<Taken> = Vec::with_capacity(at.len());
+        let turn = |reader: &Reader, at: &Option<Option<i64>>| match at {
+            _ if is_first => reader.comes_first(),
+            None => has_room,
+            Some(at) => Some(*at) == least,
+        };
+        let mut asked: Vec<bool> = sources.readers.iter().zip(&at).map(|(reader, at)| turn(reader, at)).collect();
+        for (reader, asked) in sources.readers.iter_mut().zip(&asked) {
+            taken.push(if *asked { reader.take() } else { Reader::take_nothing() });
+        }
+        if !is_first && taken.iter().all(|taken| taken.len() == 0 && taken.end.is_none()) {
+            for ((reader, taken), asked) in sources.readers.iter_mut().zip(&mut taken).zip(&mut asked).filter(|(.., asked)| !**asked) {
+                if reader.follower.is_some() {
+                    (*taken, *asked) = (reader.take(), true);
+                }
             }
+        }
+        let (now, present) = (Instant::now(), self.timeline.present());
+        let heard = sources.readers.iter().zip(&taken).zip(&asked).filter(|((_, taken), asked)| taken.len() > 0 || !**asked);
+        let heard: Vec<Follower> = heard.filter_map(|((reader, _), _)| reader.follower).collect();
+        self.timeline.follow_changed(|marks| heard.into_iter().for_each(|follower| marks.is_heard(follower, present, now)))?;
+        Ok(taken)
+    }
+
+    fn feed(&self, moment: &mut Moment<'_>, sources: &Sources, taken: Vec<Taken>) -> Result<()> {
+        for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
+            for rows in reader.complete(taken, moment.now())? {
+                moment.feed(reader.dataflow, &reader.table, reader.follower, rows)?;
+            }
+        }
+        if moment.is_event() && sources.readers.iter().any(Reader::comes_first) {
+            moment.leave_open();
         }
         Ok(())
     }
 
+    /// Engine time follows these readers no longer.
+    fn leave<'a>(&self, readers: impl Iterator<Item = &'a Reader>) -> Result<()> {
+        let followers: Vec<Follower> = readers.filter_map(|reader| reader.follower).collect();
+        self.timeline.follow_changed(|marks| followers.into_iter().for_each(|follower| marks.leave(follower)))
+    }
+
     /// Lets go of the readers that have ended.
-    fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) {
+    fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) -> Result<()> {
         if ends.iter().all(Option::is_none) {
-            return;
+            return Ok(());
         }
+        let ended = sources.readers.iter().zip(&ends).filter(|(_, end)| end.is_some());
+        let was_first = sources.readers.iter().any(Reader::comes_first);
+        self.leave(ended.map(|(reader, _)| reader))?;
         let mut readers = Vec::with_capacity(sources.readers.len());
         for (reader, end) in sources.readers.drain(..).zip(ends) {
             match end {
@@ -318,7 +378,11 @@ impl Driver {
             }
         }
         sources.readers = readers;
+        if was_first && !sources.readers.iter().any(Reader::comes_first) {
+            self.timeline.seal()?;
+        }
         self.changed.notify_all();
+        Ok(())
     }
 }
 

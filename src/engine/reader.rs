@@ -16,6 +16,7 @@ use arrow::compute::concat_batches;
 use super::driver::Skips;
 use super::runtime::{DataflowId, Rows};
 use super::table::Table;
+use super::watermark::Follower;
 use crate::connector::{Op, Read, Source, SourceBatch};
 use crate::error::{Error, Result};
 
@@ -35,6 +36,8 @@ pub(super) struct Reader {
     pub dataflow: DataflowId,
     pub table: Arc<Table>,
     pub bounded: bool,
+    /// By what engine time follows it, if its rows have times of their own.
+    pub follower: Option<Follower>,
     messages: Receiver<Message>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -64,12 +67,22 @@ impl Reader {
                 wake.unpark();
             })
             .map_err(|error| Error::Io(format!("cannot start a thread to read '{}': {error}", table.name)))?;
-        Ok(Reader { dataflow, table, bounded, messages, stop, thread })
+        Ok(Reader { dataflow, table, bounded, follower: None, messages, stop, thread })
+    }
+
+    /// Whether, under an event clock, it is read before those whose rows have times: it ends, and its rows have none.
+    pub fn comes_first(&self) -> bool {
+        self.bounded && self.follower.is_none()
+    }
+
+    /// Nothing: for a reader whose turn it is not.
+    pub fn take_nothing() -> Taken {
+        Taken { batches: Vec::new(), rows: 0, end: None }
     }
 
     /// What has been read, up to about [`STEP_ROWS`] rows; does not wait.
     pub fn take(&mut self) -> Taken {
-        let mut taken = Taken { batches: Vec::new(), rows: 0, end: None };
+        let mut taken = Reader::take_nothing();
         while taken.rows < STEP_ROWS && taken.end.is_none() {
             match self.messages.try_recv() {
                 Ok(Message::Batch(batch)) => {

@@ -69,7 +69,7 @@ pub struct Installed {
     pub reads: Vec<RelationId>,
 }
 
-/// Rows for an input, all at one time.
+/// Rows for an input.
 #[derive(Debug, Clone)]
 pub enum Rows {
     /// Each row `diffs[i]` times.
@@ -261,23 +261,24 @@ impl Runtime {
         log.collect(&self.board)
     }
 
-    /// Adds rows to a table at the present time.
-    pub fn insert(&self, table: RelationId, rows: Rows) -> Result<()> {
+    /// Adds rows to a table, each at its time or, without times, all at the present one.
+    pub fn insert(&self, table: RelationId, rows: Rows, times: Option<Vec<Time>>) -> Result<()> {
         let mut log = self.log();
         let Some(Table { dataflow, keyed, .. }) = log.tables.get(&table) else {
             return Err(Error::invalid("the table is gone"));
         };
         let (dataflow, keyed) = (*dataflow, *keyed);
-        log.rows(dataflow, table, keyed, rows)
+        log.rows(dataflow, table, keyed, rows, times)
     }
 
-    /// Adds rows to one dataflow's source at the present time. A dataflow that is gone takes none.
-    pub fn feed(&self, dataflow: DataflowId, source: RelationId, rows: Rows) -> Result<()> {
+    /// Adds rows to one dataflow's source, each at its time or, without times, all at the present one. A dataflow that is gone
+    /// takes none.
+    pub fn feed(&self, dataflow: DataflowId, source: RelationId, rows: Rows, times: Option<Vec<Time>>) -> Result<()> {
         let mut log = self.log();
         match log.dataflows.get(&dataflow.0) {
             Some(known) => {
                 let keyed = known.keyed.contains(&source);
-                log.rows(dataflow.0, source, keyed, rows)
+                log.rows(dataflow.0, source, keyed, rows, times)
             }
             None => Ok(()),
         }
@@ -286,6 +287,11 @@ impl Runtime {
     /// The present time: that of rows that come now.
     pub fn now(&self) -> Time {
         self.log().now
+    }
+
+    /// Whether something came at the present time.
+    pub fn is_dirty(&self) -> bool {
+        self.log().dirty
     }
 
     /// Moves the present time forward; what came before is complete.
