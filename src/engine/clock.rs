@@ -215,15 +215,6 @@ impl Timeline {
         state.after(self.runtime.now()).is_ok()
     }
 
-    /// Does something at the end of which there may be more to follow, with an event clock standing still meanwhile: who
-    /// comes first would otherwise have its time to itself.
-    pub fn holding<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
-        lock(&self.state).marks.hold();
-        let acted = act();
-        self.follow_changed(Watermarks::release)?;
-        acted
-    }
-
     /// Moves a manual clock to an instant and completes that instant's first data step, in which expiries publish:
     /// a statement that follows is a later one.
     pub fn advance_to(&self, instant: i64) -> Result<()> {

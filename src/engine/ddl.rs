@@ -66,7 +66,8 @@ impl Session {
         if let Some(event) = &table.event_time {
             timeline.suggest_event();
             if table.is_in_memory() {
-                timeline.follow_changed(|marks| marks.follow(Follower::Table(id), &table.name, event.idle_timeout, Instant::now()))?;
+                timeline
+                    .follow_changed(|marks| marks.follow(Follower::Table(id), true, &table.name, event.idle_timeout, Instant::now()))?;
             }
         }
         self.catalog.add_table(table);

@@ -23,7 +23,7 @@ use super::moment::Moment;
 use super::reader::{Reader, Taken};
 use super::runtime::{ArrangementInfo, DataflowId, Runtime};
 use super::table::Table;
-use super::watermark::Follower;
+use super::watermark::{Follower, Watermarks};
 use crate::connector::{self, Skipped, Source};
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
@@ -147,8 +147,21 @@ impl Driver {
         lock(&self.sources).stopped.as_deref() == Some(SHUT_DOWN)
     }
 
-    /// Starts to read sources for a dataflow. One that cannot be opened is a failure of it, for whoever asks.
-    pub fn read(&self, dataflow: DataflowId, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
+    /// Does something at the end of which there may be more to read, with an event clock standing still and nothing being
+    /// read under it meanwhile: what comes first would otherwise have time to itself.
+    pub fn holding<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.timeline.follow_changed(Watermarks::hold)?;
+        let acted = act();
+        self.timeline.follow_changed(Watermarks::release)?;
+        if let Some(pump) = self.pump_thread.get() {
+            pump.unpark();
+        }
+        acted
+    }
+
+    /// Starts to read sources for a dataflow, which engine time follows if they `lead`. One that cannot be opened is a failure
+    /// of it, for whoever asks.
+    pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
         let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
         for table in tables {
             match open(&table)
@@ -159,7 +172,7 @@ impl Driver {
                     if let Some(event) = &table.event_time {
                         reader.follower = Some(self.timeline.follow_changed(|marks| {
                             let follower = marks.new_reading();
-                            marks.follow(follower, &table.name, event.idle_timeout, Instant::now());
+                            marks.follow(follower, lead, &table.name, event.idle_timeout, Instant::now());
                             follower
                         })?);
                     }
@@ -314,9 +327,13 @@ impl Driver {
         if self.timeline.clock() != Clock::Event {
             return Ok(sources.readers.iter_mut().map(Reader::take).collect());
         }
+        if self.timeline.watermarks(Watermarks::is_held) {
+            return Ok(sources.readers.iter().map(|_| Reader::take_nothing()).collect());
+        }
         let (has_room, is_first) = (self.timeline.has_room(), sources.readers.iter().any(Reader::comes_first));
         let at = self.timeline.watermarks(|marks| {
-            sources.readers.iter().map(|reader| reader.follower.map(|follower| marks.at(follower))).collect::<Vec<_>>()
+            let leading = |reader: &Reader| reader.follower.filter(|follower| marks.leads(*follower));
+            sources.readers.iter().map(|reader| leading(reader).map(|follower| marks.at(follower))).collect::<Vec<_>>()
         });
         let least = at.iter().flatten().min().copied();
         let mut taken: Vec<Taken> = Vec::with_capacity(at.len());

@@ -114,8 +114,12 @@ impl<'a> Moment<'a> {
     fn place(&mut self, follower: Follower, event: &EventTime, rows: Rows, stamped: &Stamped, judge: Judge) -> Result<Placed> {
         let present = (self.tick, self.now(), Instant::now());
         let instants = self.marks.place(follower, stamped, (judge, event.late), |row| rows.is_added(row), present);
+        let rows = rows.only(|row| instants[row].is_some())?;
+        if !self.marks.leads(follower) {
+            return Ok(Placed { rows, times: None });
+        }
         let times = instants.iter().flatten().map(|instant| time::at(*instant, EVENT_STEP)).collect();
-        Ok(Placed { rows: rows.only(|row| instants[row].is_some())?, times: Some(times) })
+        Ok(Placed { rows, times: Some(times) })
     }
 }
 

@@ -139,7 +139,7 @@ impl Session {
         }
         // All readings begin together: engine time waits for every one of them.
         let driver = self.driver.clone();
-        driver.timeline().holding(|| self.install_all(pending))
+        driver.holding(|| self.install_all(pending))
     }
 
     fn install_all(&mut self, pending: Vec<Member>) -> Result<()> {
@@ -168,7 +168,7 @@ impl Session {
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect()) {
+            match self.install(exports.into_iter().flatten().collect(), true) {
                 Ok(dataflow) => self.catalog.installed(dataflow, members),
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
@@ -181,15 +181,15 @@ impl Session {
         failed
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants.
-    pub fn install(&self, exports: Vec<Export>) -> Result<DataflowId> {
+    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
+    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
         let timeline = self.driver.timeline();
-        timeline.holding(|| {
+        self.driver.holding(|| {
             // As a step of its own: what the dataflow begins with is complete once it is there.
             let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-            self.driver.read(installed.id, tables)?;
+            self.driver.read(installed.id, lead, tables)?;
             Ok(installed.id)
         })
     }

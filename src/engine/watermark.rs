@@ -16,6 +16,9 @@
 //! A row is placed at its own time. What a reading gives behind its watermark and is accepted comes at the watermark it was
 //! judged by, so that its place, too, is the table's alone to say; what a statement says of the past happens now. No row is
 //! placed where engine time has been already.
+//!
+//! A reading for one SELECT stands apart: its rows are judged like any others, but they happen as they come, since
+//! the answer is all of them, and engine time does not follow it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -92,6 +95,8 @@ pub(super) struct Watermarks {
 /// One follower's.
 struct Watermark {
     table: String,
+    /// Whether engine time follows it.
+    leads: bool,
     at: Option<i64>,
     idle_timeout: Option<Duration>,
     /// Since when it has been asked for rows and had none.
@@ -121,9 +126,9 @@ impl Watermarks {
         Follower::Reading(self.readings)
     }
 
-    /// Has engine time wait for a table from now on.
-    pub fn follow(&mut self, follower: Follower, table: &str, idle_timeout: Option<Duration>, now: Instant) {
-        let watermark = Watermark { table: table.to_string(), at: None, idle_timeout, quiet_since: now, has_ended: false };
+    /// Judges a table's rows from now on, and has engine time wait for it if it `leads`.
+    pub fn follow(&mut self, follower: Follower, leads: bool, table: &str, idle_timeout: Option<Duration>, now: Instant) {
+        let watermark = Watermark { table: table.to_string(), leads, at: None, idle_timeout, quiet_since: now, has_ended: false };
         self.followers.insert(follower, watermark);
     }
 
@@ -156,11 +161,21 @@ impl Watermarks {
         self.holds = self.holds.saturating_sub(1);
     }
 
+    /// Whether somebody keeps engine time where it is.
+    pub fn is_held(&self) -> bool {
+        self.holds > 0
+    }
+
     /// A follower has rows, or has not been asked for any: it is not idle from now on. `engine` is the present instant.
     pub fn is_heard(&mut self, follower: Follower, engine: i64, now: Instant) {
         if let Some(watermark) = self.followers.get_mut(&follower) {
             watermark.is_heard(engine, now);
         }
+    }
+
+    /// Whether engine time follows it.
+    pub fn leads(&self, follower: Follower) -> bool {
+        self.followers.get(&follower).is_some_and(|watermark| watermark.leads)
     }
 
     /// A follower's watermark, for those who read the one that is behind first.
@@ -170,15 +185,15 @@ impl Watermarks {
 
     /// Whether something holds engine time back.
     pub fn is_open(&self) -> bool {
-        self.holds > 0 || self.followers.values().any(|watermark| !watermark.has_ended)
+        self.is_held() || self.followers.values().any(|watermark| watermark.leads && !watermark.has_ended)
     }
 
     /// How far engine time may go.
     pub fn reach(&self, now: Instant) -> Reach {
-        if self.holds > 0 {
+        if self.is_held() {
             return Reach::Nowhere;
         }
-        let open = || self.followers.values().filter(|watermark| !watermark.has_ended);
+        let open = || self.followers.values().filter(|watermark| watermark.leads && !watermark.has_ended);
         if open().next().is_none() {
             return self.greatest.map_or(Reach::Nowhere, Reach::Through);
         }
@@ -221,7 +236,9 @@ impl Watermarks {
             let instant = if judge == Judge::Rows { (*time).max(by.unwrap_or(0)) } else { *time };
             placed.push(Some(floor(instant, tick)));
             watermark.at = watermark.at.max(*mark);
-            self.greatest = self.greatest.max(Some(floor(instant, tick)));
+            if watermark.leads {
+                self.greatest = self.greatest.max(Some(floor(instant, tick)));
+            }
         }
         let table = watermark.table.clone();
         self.count_late(&table, dropped, accepted);
@@ -285,7 +302,7 @@ mod tests {
 
     fn following(followers: &[Follower]) -> (Watermarks, Instant) {
         let (mut all, now) = (Watermarks::default(), Instant::now());
-        followers.iter().for_each(|follower| all.follow(*follower, "t", None, now));
+        followers.iter().for_each(|follower| all.follow(*follower, true, "t", None, now));
         (all, now)
     }
 
@@ -351,7 +368,7 @@ mod tests {
     #[test]
     fn an_idle_follower_holds_nobody_back_and_is_judged_by_the_others_time_when_it_returns() {
         let (mut all, start) = following(&[A]);
-        all.follow(B, "u", Some(Duration::from_secs(5)), start);
+        all.follow(B, true, "u", Some(Duration::from_secs(5)), start);
         place(&mut all, A, &[10], Judge::Step, Late::Drop, start);
         assert_eq!(all.reach(start + Duration::from_millis(4999)), Reach::Nowhere);
         let later = start + Duration::from_secs(5);
@@ -365,11 +382,23 @@ mod tests {
     #[test]
     fn when_all_are_idle_the_farthest_leads() {
         let (mut all, start) = (Watermarks::default(), Instant::now());
-        [A, B].into_iter().for_each(|follower| all.follow(follower, "t", Some(Duration::from_secs(1)), start));
+        [A, B].into_iter().for_each(|follower| all.follow(follower, true, "t", Some(Duration::from_secs(1)), start));
         place(&mut all, A, &[10], Judge::Step, Late::Drop, start);
         place(&mut all, B, &[20], Judge::Step, Late::Drop, start);
         assert_eq!(all.reach(start), Reach::Until(8 * SECOND));
         assert_eq!(all.reach(start + Duration::from_secs(1)), Reach::Until(18 * SECOND));
+    }
+
+    #[test]
+    fn a_reading_that_stands_apart_is_judged_and_moves_nothing() {
+        let (mut all, now) = following(&[A]);
+        all.follow(B, false, "t", None, now);
+        assert_eq!(place(&mut all, B, &[10, 3], Judge::Rows, Late::Drop, now), [Some(10), None]);
+        place(&mut all, A, &[5], Judge::Step, Late::Drop, now);
+        assert_eq!(all.reach(now), Reach::Until(3 * SECOND));
+        all.leave(A);
+        assert!(!all.is_open());
+        assert_eq!(all.reach(now), Reach::Through(5 * SECOND));
     }
 
     #[test]

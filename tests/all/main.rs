@@ -3,6 +3,7 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`event_time`]: the same results in whatever order, batches and workers rows come.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -12,6 +13,7 @@
 
 mod check;
 mod command;
+mod event_time;
 mod generator;
 mod oracle;
 mod oracle_queries;
