@@ -119,7 +119,7 @@ impl Timeline {
     }
 
     /// A table declares a watermark: time follows it, unless something else was said or rows have flowed.
-    pub fn suggest_event(&self) {
+    pub fn declare_watermark(&self) {
         let mut state = lock(&self.state);
         state.has_watermark |= !state.flowed;
     }
@@ -139,7 +139,7 @@ impl Timeline {
         state.flowed = true;
         self.follow(&state)?;
         let present = self.runtime.now();
-        let next = state.after(present)?;
+        let next = after(present, state.clock())?;
         let clock = state.clock();
         let tick = state.tick_ms();
         let mut moment = Moment::new(&self.runtime, present, (clock, tick), &mut state.marks);
@@ -172,7 +172,7 @@ impl Timeline {
     }
 
     /// Changes who is followed, or what is known of them, and moves an event clock as far as that lets it.
-    pub fn follow_changed<T>(&self, change: impl FnOnce(&mut Watermarks) -> T) -> Result<T> {
+    pub fn change_watermarks<T>(&self, change: impl FnOnce(&mut Watermarks) -> T) -> Result<T> {
         let mut state = lock(&self.state);
         let changed = change(&mut state.marks);
         self.run(&state)?;
@@ -206,13 +206,7 @@ impl Timeline {
     /// Completes what came at the present time and was left open.
     pub fn seal(&self) -> Result<()> {
         let state = lock(&self.state);
-        if self.runtime.is_dirty() { self.runtime.advance(state.after(self.runtime.now())?) } else { Ok(()) }
-    }
-
-    /// Whether the present instant has room for more steps.
-    pub fn has_room(&self) -> bool {
-        let state = lock(&self.state);
-        state.after(self.runtime.now()).is_ok()
+        if self.runtime.is_dirty() { self.runtime.advance(after(self.runtime.now(), state.clock())?) } else { Ok(()) }
     }
 
     /// Moves a manual clock to an instant and completes that instant's first data step, in which expiries publish:
@@ -277,11 +271,6 @@ impl Timeline {
 }
 
 impl State {
-    /// The step after a time.
-    fn after(&self, present: Time) -> Result<Time> {
-        after(present, self.clock(), self.marks.is_open())
-    }
-
     fn clock(&self) -> Clock {
         self.clock_of(self.chosen)
     }
@@ -310,21 +299,17 @@ impl Clock {
     }
 }
 
-/// The step after a time. An instant that is full ends: the machine's clock has to follow, a manual one is asked to, and an
-/// event clock's tables have to go on, unless there is nothing of the instant that they could still bring.
-fn after(present: Time, clock: Clock, is_open: bool) -> Result<Time> {
-    let (instant, step) = (time::ms(present), time::step(present));
-    let room = if clock == Clock::Event && is_open && step < EVENT_STEP { EVENT_STEP - 1 } else { LAST_STEP };
-    match (step < room, clock) {
+/// The step after a time. An instant that is full ends: the machine's clock has to follow, a manual one is asked to. (An event
+/// clock's instant has a million steps, and who takes half of them sees rows of that tick before it is over.)
+fn after(present: Time, clock: Clock) -> Result<Time> {
+    match (time::step(present) < LAST_STEP, clock) {
         (true, _) => Ok(present + 1),
-        (false, Clock::Manual) => Err(full(instant, room, "ADVANCE the clock")),
-        (false, Clock::Event) if room < LAST_STEP => Err(full(instant, room, "time has to go on, by the watermarks of the tables")),
-        (false, Clock::Wall | Clock::Event) => Ok(time::at(instant + 1, FIRST_DATA_STEP)),
+        (false, Clock::Manual) => Err(Error::invalid(format!(
+            "an instant has room for {LAST_STEP} steps and instant {} is full: ADVANCE the clock",
+            time::ms(present)
+        ))),
+        (false, Clock::Wall | Clock::Event) => Ok(time::at(time::ms(present) + 1, FIRST_DATA_STEP)),
     }
-}
-
-fn full(instant: i64, room: u32, remedy: &str) -> Error {
-    Error::invalid(format!("an instant has room for {room} steps and instant {instant} is full: {remedy}"))
 }
 
 fn machine_ms() -> i64 {
@@ -339,17 +324,8 @@ mod tests {
     #[test]
     fn a_full_instant_is_left_by_a_wall_clock_and_refused_by_a_manual_one() {
         let full = time::at(9, LAST_STEP);
-        assert_eq!(after(full, Clock::Wall, false), Ok(time::at(10, FIRST_DATA_STEP)));
-        assert!(after(full, Clock::Manual, false).unwrap_err().to_string().contains("ADVANCE"));
-        assert_eq!(after(time::at(9, 1), Clock::Manual, false), Ok(time::at(9, 2)));
-    }
-
-    #[test]
-    fn an_event_clock_keeps_the_step_of_rows_that_may_come_and_goes_past_it_when_none_can() {
-        let before = time::at(9, EVENT_STEP - 1);
-        assert!(after(before, Clock::Event, true).unwrap_err().to_string().contains("watermarks"));
-        assert_eq!(after(before, Clock::Event, false), Ok(time::at(9, EVENT_STEP)));
-        assert_eq!(after(time::at(9, EVENT_STEP + 1), Clock::Event, true), Ok(time::at(9, EVENT_STEP + 2)));
-        assert_eq!(after(time::at(9, LAST_STEP), Clock::Event, true), Ok(time::at(10, FIRST_DATA_STEP)));
+        assert_eq!(after(full, Clock::Wall), Ok(time::at(10, FIRST_DATA_STEP)));
+        assert!(after(full, Clock::Manual).unwrap_err().to_string().contains("ADVANCE"));
+        assert_eq!(after(time::at(9, 1), Clock::Manual), Ok(time::at(9, 2)));
     }
 }

@@ -64,10 +64,10 @@ impl Session {
             timeline.between(|runtime| runtime.create_table(table.input()))?;
         }
         if let Some(event) = &table.event_time {
-            timeline.suggest_event();
+            timeline.declare_watermark();
             if table.is_in_memory() {
                 timeline
-                    .follow_changed(|marks| marks.follow(Follower::Table(id), true, &table.name, event.idle_timeout, Instant::now()))?;
+                    .change_watermarks(|marks| marks.follow(Follower::Table(id), true, &table.name, event.idle_timeout, Instant::now()))?;
             }
         }
         self.catalog.add_table(table);
@@ -220,7 +220,7 @@ impl Session {
         if is_in_memory {
             self.driver.timeline().between(|runtime| runtime.drop_table(id))?;
         }
-        self.driver.timeline().follow_changed(|marks| {
+        self.driver.timeline().change_watermarks(|marks| {
             marks.leave(Follower::Table(id));
             marks.forget(name);
         })?;

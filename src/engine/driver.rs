@@ -21,7 +21,7 @@ use super::clock::{Clock, Timeline};
 use super::lock;
 use super::moment::Moment;
 use super::reader::{Reader, Taken};
-use super::runtime::{ArrangementInfo, DataflowId, Runtime};
+use super::runtime::{ArrangementInfo, DataflowId, Rows, Runtime};
 use super::table::Table;
 use super::watermark::{Follower, Watermarks};
 use crate::connector::{self, Skipped, Source};
@@ -93,6 +93,15 @@ pub(super) enum Which {
     Of(DataflowId),
 }
 
+/// Whether a reader is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Now,
+    /// It is ahead of others that engine time waits for.
+    IfOthersHaveNothing,
+    Later,
+}
+
 enum Round {
     Fed,
     Nothing,
@@ -150,9 +159,9 @@ impl Driver {
     /// Does something at the end of which there may be more to read, with an event clock standing still and nothing being
     /// read under it meanwhile: what comes first would otherwise have time to itself.
     pub fn holding<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.timeline.follow_changed(Watermarks::hold)?;
+        self.timeline.change_watermarks(Watermarks::hold)?;
         let acted = act();
-        self.timeline.follow_changed(Watermarks::release)?;
+        self.timeline.change_watermarks(Watermarks::release)?;
         if let Some(pump) = self.pump_thread.get() {
             pump.unpark();
         }
@@ -170,7 +179,7 @@ impl Driver {
                 Ok(mut reader) => {
                     let mut sources = lock(&self.sources);
                     if let Some(event) = &table.event_time {
-                        reader.follower = Some(self.timeline.follow_changed(|marks| {
+                        reader.follower = Some(self.timeline.change_watermarks(|marks| {
                             let follower = marks.new_reading();
                             marks.follow(follower, lead, &table.name, event.idle_timeout, Instant::now());
                             follower
@@ -324,46 +333,65 @@ impl Driver {
 
     /// What the readers have ready whose turn it is.
     fn take(&self, sources: &mut Sources) -> Result<Vec<Taken>> {
-        if self.timeline.clock() != Clock::Event {
-            return Ok(sources.readers.iter_mut().map(Reader::take).collect());
-        }
-        if self.timeline.watermarks(Watermarks::is_held) {
-            return Ok(sources.readers.iter().map(|_| Reader::take_nothing()).collect());
-        }
-        let (has_room, is_first) = (self.timeline.has_room(), sources.readers.iter().any(Reader::comes_first));
-        let at = self.timeline.watermarks(|marks| {
-            let leading = |reader: &Reader| reader.follower.filter(|follower| marks.leads(*follower));
-            sources.readers.iter().map(|reader| leading(reader).map(|follower| marks.at(follower))).collect::<Vec<_>>()
-        });
-        let least = at.iter().flatten().min().copied();
-        let mut taken: Vec<Taken> = Vec::with_capacity(at.len());
-        let turn = |reader: &Reader, at: &Option<Option<i64>>| match at {
-            _ if is_first => reader.comes_first(),
-            None => has_room,
-            Some(at) => Some(*at) == least,
-        };
-        let mut asked: Vec<bool> = sources.readers.iter().zip(&at).map(|(reader, at)| turn(reader, at)).collect();
-        for (reader, asked) in sources.readers.iter_mut().zip(&asked) {
-            taken.push(if *asked { reader.take() } else { Reader::take_nothing() });
-        }
-        if !is_first && taken.iter().all(|taken| taken.len() == 0 && taken.end.is_none()) {
-            for ((reader, taken), asked) in sources.readers.iter_mut().zip(&mut taken).zip(&mut asked).filter(|(.., asked)| !**asked) {
-                if reader.follower.is_some() {
-                    (*taken, *asked) = (reader.take(), true);
-                }
+        let readers = &mut sources.readers;
+        let mut turns = self.turns(readers);
+        let mut taken: Vec<Taken> = readers
+            .iter_mut()
+            .zip(&turns)
+            .map(|(reader, turn)| if *turn == Turn::Now { reader.take() } else { Taken::default() })
+            .collect();
+        if taken.iter().all(Taken::is_empty) {
+            for ((reader, taken), turn) in
+                readers.iter_mut().zip(&mut taken).zip(&mut turns).filter(|(_, turn)| **turn == Turn::IfOthersHaveNothing)
+            {
+                (*taken, *turn) = (reader.take(), Turn::Now);
             }
         }
-        let (now, present) = (Instant::now(), self.timeline.present());
-        let heard = sources.readers.iter().zip(&taken).zip(&asked).filter(|((_, taken), asked)| taken.len() > 0 || !**asked);
-        let heard: Vec<Follower> = heard.filter_map(|((reader, _), _)| reader.follower).collect();
-        self.timeline.follow_changed(|marks| heard.into_iter().for_each(|follower| marks.is_heard(follower, present, now)))?;
+        let is_heard = |(taken, turn): (&Taken, &Turn)| *turn != Turn::Now || !taken.is_empty();
+        let heard = readers.iter().zip(taken.iter().zip(&turns)).filter(|(_, asked)| is_heard(*asked));
+        let heard: Vec<Follower> = heard.filter_map(|(reader, _)| reader.follower).collect();
+        if !heard.is_empty() {
+            let (present, now) = (self.timeline.present(), Instant::now());
+            self.timeline.change_watermarks(|marks| heard.into_iter().for_each(|follower| marks.is_heard(follower, present, now)))?;
+        }
         Ok(taken)
+    }
+
+    /// Whose turn it is to be read.
+    fn turns(&self, readers: &[Reader]) -> Vec<Turn> {
+        if self.timeline.clock() != Clock::Event {
+            return vec![Turn::Now; readers.len()];
+        }
+        let is_first = readers.iter().any(Reader::comes_first);
+        self.timeline.watermarks(|marks| {
+            let leading = |reader: &Reader| reader.follower.filter(|follower| marks.leads(*follower));
+            let least = readers.iter().filter_map(leading).map(|follower| marks.at(follower)).min();
+            let turn = |reader: &Reader| match leading(reader) {
+                _ if marks.is_held() => Turn::Later,
+                _ if is_first => {
+                    if reader.comes_first() {
+                        Turn::Now
+                    } else {
+                        Turn::Later
+                    }
+                }
+                Some(follower) if Some(marks.at(follower)) != least => Turn::IfOthersHaveNothing,
+                Some(_) | None => Turn::Now,
+            };
+            readers.iter().map(turn).collect()
+        })
     }
 
     fn feed(&self, moment: &mut Moment<'_>, sources: &Sources, taken: Vec<Taken>) -> Result<()> {
         for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
             for rows in reader.complete(taken, moment.now())? {
-                moment.feed(reader.dataflow, &reader.table, reader.follower, rows)?;
+                match moment.feed(reader.dataflow, &reader.table, reader.follower, rows)? {
+                    untimed if untimed.is_empty() => {}
+                    untimed if reader.table.skips_errors() => {
+                        self.counters.skipped.add(0, &Skipped { rows: untimed.len() as u64, first: untimed });
+                    }
+                    untimed => drop(moment.feed(reader.dataflow, &reader.table, None, Rows::Errors(untimed))?),
+                }
             }
         }
         if moment.is_event() && sources.readers.iter().any(Reader::comes_first) {
@@ -375,7 +403,7 @@ impl Driver {
     /// Engine time follows these readers no longer.
     fn leave<'a>(&self, readers: impl Iterator<Item = &'a Reader>) -> Result<()> {
         let followers: Vec<Follower> = readers.filter_map(|reader| reader.follower).collect();
-        self.timeline.follow_changed(|marks| followers.into_iter().for_each(|follower| marks.leave(follower)))
+        self.timeline.change_watermarks(|marks| followers.into_iter().for_each(|follower| marks.leave(follower)))
     }
 
     /// Lets go of the readers that have ended.

@@ -3,11 +3,13 @@
 //! The watermark is an expression of one row. What it comes to is that row's word that no earlier row is to be expected
 //! behind it; the words of all rows make the table's watermark, which is the greatest of them (module `watermark`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit, TimestampMillisecondType};
+use arrow::array::{Array, AsArray, RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 use datafusion_physical_expr::expressions::cast;
+use datafusion_physical_expr::utils::collect_columns;
 use sqlparser::ast;
 
 use super::plans;
@@ -20,7 +22,7 @@ use crate::eval;
 use crate::plan::{Column, RowType, Scalar, Step};
 use crate::sql::duration::{format_duration, parse_duration};
 use crate::sql::planner::{self, Purpose};
-use crate::sql::statement::{CreateTable, SqlOption};
+use crate::sql::statement::{ColumnKind, CreateTable, SqlOption};
 
 /// What becomes of rows behind their table's watermark.
 pub(super) const LATE: &str = "late";
@@ -207,9 +209,30 @@ fn shown(rows: &RecordBatch, row: u32) -> String {
     pick(rows, vec![row]).map_or_else(|_| format!("number {row}"), |row| crate::text::line(&row, 0).join(", "))
 }
 
-/// The declared columns with the time column NOT NULL.
-pub(super) fn without_null_time(fields: Vec<Field>, create: &CreateTable) -> Vec<Field> {
-    let Some(watermark) = &create.watermark else { return fields };
-    let timed = |field: Field| if *field.name() == watermark.column { field.with_nullable(false) } else { field };
-    fields.into_iter().map(timed).collect()
+/// The physical columns of a table, with NOT NULL where a NULL would leave a row without a time: who decodes the row then
+/// refuses it with its place. That is the time column, or the one column that it is computed from.
+pub(super) fn with_time(fields: Vec<Field>, create: &CreateTable) -> Result<Vec<Field>> {
+    let Some(watermark) = &create.watermark else { return Ok(fields) };
+    let computed = create.columns.iter().find_map(|column| match &column.kind {
+        ColumnKind::Computed(expr) if column.name == watermark.column && !is_proctime(expr) => Some(expr),
+        _ => None,
+    });
+    let needed = match computed {
+        None => Some(watermark.column.clone()),
+        Some(expr) => strict_in(expr, &fields)?,
+    };
+    let timed = |field: Field| if Some(field.name()) == needed.as_ref() { field.with_nullable(false) } else { field };
+    Ok(fields.into_iter().map(timed).collect())
+}
+
+/// The column that an expression is of, if it is of one alone and NULL where that is.
+fn strict_in(expr: &ast::Expr, fields: &[Field]) -> Result<Option<String>> {
+    let schema = Arc::new(Schema::new(fields.iter().map(|field| field.clone().with_nullable(true)).collect::<Vec<_>>()));
+    // What time would change is not of the row alone.
+    let Ok((value, _)) = planner::plan_scalar(expr, &schema, Purpose::Maintain) else { return Ok(None) };
+    let columns: Vec<_> = collect_columns(&value).into_iter().collect();
+    let [column] = columns.as_slice() else { return Ok(None) };
+    let nulls = fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect();
+    let of_nulls = value.evaluate(&RecordBatch::try_new(schema, nulls)?).and_then(|value| value.into_array(1));
+    Ok(of_nulls.is_ok_and(|value| value.is_null(0)).then(|| column.name().to_string()))
 }

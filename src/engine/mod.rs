@@ -30,6 +30,8 @@
 //! ADVANCE, a subscription, [`Engine::finish`]. What was defined until then is built together and shares what is
 //! equal. Each statement that changes rows is one *step*, and so is a transaction (BEGIN ... COMMIT): a view, a sink
 //! or a subscription shows all of it or nothing. A SELECT sees every step before it, and all of the bounded input.
+//! Under an event clock a row has a time of its own and is seen when engine time, which follows the watermarks of the
+//! tables, is past it; it runs out when the last source has ended.
 //!
 //! # Errors
 //!
@@ -40,7 +42,7 @@
 //! # How it is made
 //!
 //! `session` takes statements one at a time and hands each to the file that is named for its kind; `catalog` knows
-//! the names; `driver` reads the sources and moves the clock; [`runtime`] has the workers. An engine has no global
+//! the names; `driver` reads the sources and moves the clock, by `watermark` where time is the rows' own; [`runtime`] has the workers. An engine has no global
 //! state: there may be any number in a process.
 
 mod audit;
@@ -298,7 +300,7 @@ impl Engine {
             Err(_) if driver.is_shut_down() => return Ok(()),
             waited => waited?,
         }
-        driver.timeline().follow_changed(|marks| marks.end_tables())?;
+        driver.timeline().change_watermarks(|marks| marks.end_tables())?;
         driver.timeline().settle()?;
         self.with_session(|session| session.flush_sinks())?;
         driver.count_state()?;

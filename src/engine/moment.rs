@@ -87,19 +87,19 @@ impl<'a> Moment<'a> {
         Ok(late as u64)
     }
 
-    /// Adds rows that a reading has given to its dataflow. A row that has no time is an error of the table.
-    pub fn feed(&mut self, dataflow: DataflowId, table: &Table, follower: Option<Follower>, rows: Rows) -> Result<()> {
+    /// Adds rows that a reading has given to its dataflow. Returns why some of them have no time and were left out.
+    pub fn feed(&mut self, dataflow: DataflowId, table: &Table, follower: Option<Follower>, rows: Rows) -> Result<Vec<String>> {
+        let mut untimed = Vec::new();
         let Placed { rows, times } = match (self.event_time(table), follower, rows) {
             (Some(event), Some(follower), rows @ (Rows::Diffs { .. } | Rows::Ops { .. })) => {
-                let (rows, stamped) = stamp(table, event, rows)?;
-                if !stamped.failed.is_empty() {
-                    self.runtime.feed(dataflow, table.id, Rows::Errors(stamped.failed.clone()), None)?;
-                }
+                let (rows, mut stamped) = stamp(table, event, rows)?;
+                untimed = std::mem::take(&mut stamped.failed);
                 self.place(follower, event, rows, &stamped, Judge::Rows)?
             }
             (_, _, rows) => Placed { rows, times: None },
         };
-        self.runtime.feed(dataflow, table.id, rows, times)
+        self.runtime.feed(dataflow, table.id, rows, times)?;
+        Ok(untimed)
     }
 
     /// Takes note of late rows that a transaction has left out.

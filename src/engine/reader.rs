@@ -44,6 +44,7 @@ pub(super) struct Reader {
 }
 
 /// What the pump takes from a reader at once.
+#[derive(Default)]
 pub(super) struct Taken {
     batches: Vec<SourceBatch>,
     rows: usize,
@@ -75,14 +76,9 @@ impl Reader {
         self.bounded && self.follower.is_none()
     }
 
-    /// Nothing: for a reader whose turn it is not.
-    pub fn take_nothing() -> Taken {
-        Taken { batches: Vec::new(), rows: 0, end: None }
-    }
-
     /// What has been read, up to about [`STEP_ROWS`] rows; does not wait.
     pub fn take(&mut self) -> Taken {
-        let mut taken = Reader::take_nothing();
+        let mut taken = Taken::default();
         while taken.rows < STEP_ROWS && taken.end.is_none() {
             match self.messages.try_recv() {
                 Ok(Message::Batch(batch)) => {
@@ -125,6 +121,11 @@ impl Reader {
 }
 
 impl Taken {
+    /// Whether there is neither input nor the end of it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0 && self.end.is_none()
+    }
+
     /// How many rows and undecodable inputs there are.
     pub fn len(&self) -> usize {
         self.rows + self.batches.iter().map(|batch| batch.errors.len()).sum::<usize>()

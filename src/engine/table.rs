@@ -87,7 +87,7 @@ impl Table {
         memory: Memory,
         storage: impl FnOnce(SchemaRef, Vec<usize>) -> Result<Storage>,
     ) -> Result<Self> {
-        let physical = Arc::new(Schema::new(event_time::without_null_time(physical_fields(create)?, create)));
+        let physical = Arc::new(Schema::new(event_time::with_time(physical_fields(create)?, create)?));
         let columns = columns(create, &physical)?;
         let primary_key = key_positions(create, &columns)?;
         let physical_key = primary_key.iter().map(|k| physical.index_of(&columns[*k].name)).collect::<Result<Vec<_>, _>>()?;
@@ -119,6 +119,11 @@ impl Table {
             Storage::Memory => None,
             Storage::Connector { spec, .. } | Storage::Changelog { spec, .. } => Some(spec),
         }
+    }
+
+    /// Whether input that cannot be used is skipped and counted, rather than an error of the table.
+    pub fn skips_errors(&self) -> bool {
+        self.spec().is_some_and(TableSpec::skips_errors)
     }
 
     /// The table's rows as a plan.

@@ -183,11 +183,6 @@ impl Watermarks {
         self.followers.get(&follower)?.at
     }
 
-    /// Whether something holds engine time back.
-    pub fn is_open(&self) -> bool {
-        self.is_held() || self.followers.values().any(|watermark| watermark.leads && !watermark.has_ended)
-    }
-
     /// How far engine time may go.
     pub fn reach(&self, now: Instant) -> Reach {
         if self.is_held() {
@@ -397,7 +392,6 @@ mod tests {
         place(&mut all, A, &[5], Judge::Step, Late::Drop, now);
         assert_eq!(all.reach(now), Reach::Until(3 * SECOND));
         all.leave(A);
-        assert!(!all.is_open());
         assert_eq!(all.reach(now), Reach::Through(5 * SECOND));
     }
 

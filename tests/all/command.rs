@@ -86,6 +86,25 @@ fn a_watermark_is_told_to_have_no_effect_wherever_outcomes_are_not_shown() {
 }
 
 #[test]
+fn a_run_ends_with_the_late_rows_of_each_table() {
+    let rows = "2026-01-01 00:00:01,1\n2026-01-01 00:00:05,2\n2026-01-01 00:00:03,3\n2026-01-01 00:00:04,4\n";
+    let table = |name: &str, option: &str| {
+        format!(
+            "CREATE TABLE {name} (ts TIMESTAMP(3), n INT, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+             WITH ('connector' = 'file', 'path' = 'rows.csv', 'format' = 'csv'{option});
+             INSERT INTO out SELECT n FROM {name};"
+        )
+    };
+    let sink = "CREATE TABLE out (n INT) WITH ('connector' = 'blackhole');";
+    let script = format!("{sink} {} {}", table("strict", ""), table("lax", ", 'late' = 'accept'"));
+    let folder = Folder::new("late").with("rows.csv", rows).with("q.sql", &script);
+    let errors = text(&weir(&folder.0, &["run", "q.sql"], "").stderr);
+    assert!(errors.starts_with("8 rows in, 7 rows out, "), "{errors}");
+    let late = "late: table lax: 1 row accepted behind the watermark\nlate: table strict: 1 row dropped behind the watermark\n";
+    assert!(errors.ends_with(late), "{errors}");
+}
+
+#[test]
 fn what_the_parser_refuses_has_its_file_line_and_text_in_every_command() {
     let script = "SELECT 1 AS a;\n\nMERGE INTO t USING u;\nSELECT 2 AS b;";
     let folder = Folder::new("refusals").with("q.sql", script);
