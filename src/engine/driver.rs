@@ -340,14 +340,14 @@ impl Driver {
             .zip(&turns)
             .map(|(reader, turn)| if *turn == Turn::Now { reader.take() } else { Taken::default() })
             .collect();
-        if taken.iter().all(Taken::is_empty) {
+        if taken.iter().all(Taken::is_nothing) {
             for ((reader, taken), turn) in
                 readers.iter_mut().zip(&mut taken).zip(&mut turns).filter(|(_, turn)| **turn == Turn::IfOthersHaveNothing)
             {
                 (*taken, *turn) = (reader.take(), Turn::Now);
             }
         }
-        let is_heard = |(taken, turn): (&Taken, &Turn)| *turn != Turn::Now || !taken.is_empty();
+        let is_heard = |(taken, turn): (&Taken, &Turn)| *turn != Turn::Now || !taken.is_nothing();
         let heard = readers.iter().zip(taken.iter().zip(&turns)).filter(|(_, asked)| is_heard(*asked));
         let heard: Vec<Follower> = heard.filter_map(|(reader, _)| reader.follower).collect();
         if !heard.is_empty() {

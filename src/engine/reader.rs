@@ -122,7 +122,7 @@ impl Reader {
 
 impl Taken {
     /// Whether there is neither input nor the end of it.
-    pub fn is_empty(&self) -> bool {
+    pub fn is_nothing(&self) -> bool {
         self.len() == 0 && self.end.is_none()
     }
 
