@@ -68,7 +68,7 @@ impl Run {
                     });
                     match result {
                         Ok(()) => {
-                            if let Some(said) = self.script.note(&parsed) {
+                            if let Some(said) = self.script.note(&self.engine, &parsed) {
                                 self.notes.say(said);
                             }
                             continue;

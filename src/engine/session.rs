@@ -31,7 +31,9 @@ pub(super) struct Session {
     pub base: PathBuf,
     /// Where print sinks write.
     pub output: Output,
-    pub default_clock: Clock,
+    /// As the engine was set up.
+    pub default_clock: Option<Clock>,
+    pub default_tick: Option<std::time::Duration>,
     /// What SET says of what views and jobs remember.
     pub defaults: Defaults,
     /// Where views are compared with what they would be if they forgot nothing.
@@ -120,10 +122,13 @@ impl Session {
         Ok(Outcome::Done("ADVANCE".into()))
     }
 
-    /// Under a manual clock what comes first is what was said first: bounded sources are read to their ends before
-    /// anything else happens. A wall clock waits for nobody.
+    /// Under a manual or an event clock what comes first is what was said first: bounded sources are read to their ends
+    /// before anything else happens. A wall clock waits for nobody.
     pub fn catch_up(&self) -> Result<()> {
-        if self.driver.timeline().clock() == Clock::Manual { self.driver.wait(Which::Bounded) } else { Ok(()) }
+        match self.driver.timeline().clock() {
+            Clock::Manual | Clock::Event => self.driver.wait(Which::Bounded),
+            Clock::Wall => Ok(()),
+        }
     }
 
     /// Installs what was gathered, and starts to read for it.
@@ -132,6 +137,12 @@ impl Session {
         if pending.is_empty() {
             return Ok(());
         }
+        // All readings begin together: engine time waits for every one of them.
+        let driver = self.driver.clone();
+        driver.holding(|| self.install_all(pending))
+    }
+
+    fn install_all(&mut self, pending: Vec<Member>) -> Result<()> {
         // What has nothing in common is built apart, so that it can end apart.
         let (members, exports): (Vec<Member>, Vec<Vec<Export>>) = pending
             .into_iter()
@@ -157,7 +168,7 @@ impl Session {
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect()) {
+            match self.install(exports.into_iter().flatten().collect(), true) {
                 Ok(dataflow) => self.catalog.installed(dataflow, members),
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
@@ -170,14 +181,17 @@ impl Session {
         failed
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants.
-    pub fn install(&self, exports: Vec<Export>) -> Result<DataflowId> {
+    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
+    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
-        // As a step of its own: what the dataflow begins with is complete once it is there.
-        let installed = self.driver.timeline().step(0, |runtime, _| runtime.install(exports, inputs))?;
-        let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-        self.driver.read(installed.id, tables)?;
-        Ok(installed.id)
+        let timeline = self.driver.timeline();
+        self.driver.holding(|| {
+            // As a step of its own: what the dataflow begins with is complete once it is there.
+            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
+            let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
+            self.driver.read(installed.id, lead, tables)?;
+            Ok(installed.id)
+        })
     }
 
     /// What keeps a member up to date; under an audit also what it is compared with.

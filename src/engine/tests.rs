@@ -163,11 +163,17 @@ fn what_is_shut_down_says_so() {
 }
 
 #[test]
-fn a_watermark_is_said_to_have_no_effect_by_the_outcome_of_its_table() {
-    let outcomes =
-        engine().execute("CREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND); CREATE TABLE t (a INT)");
-    let said: Vec<String> = outcomes.unwrap().into_iter().map(|outcome| format!("{outcome:?}")).collect();
-    assert_eq!(said, [r#"Done("CREATE TABLE w (WATERMARK FOR ts has no effect yet)")"#, r#"Done("CREATE TABLE t")"#]);
+fn a_watermark_has_no_effect_under_another_clock_and_the_outcome_of_its_table_says_so() {
+    let said = |sql: &str| {
+        let outcomes = Engine::builder().build().and_then(|engine| engine.execute(sql)).unwrap();
+        outcomes.into_iter().map(|outcome| format!("{outcome:?}")).collect::<Vec<_>>()
+    };
+    let table = "CREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)";
+    assert_eq!(said(table), [r#"Done("CREATE TABLE w")"#]);
+    assert_eq!(
+        said(&format!("SET clock = 'wall'; {table}"))[1],
+        r#"Done("CREATE TABLE w (WATERMARK FOR ts has no effect: the clock is 'wall')")"#
+    );
 }
 
 #[test]

@@ -12,8 +12,9 @@ use timely::dataflow::operators::core::Probe;
 use timely::dataflow::operators::probe::Handle as ProbeHandle;
 use timely::worker::Worker;
 
+use super::command_log::Progress;
 use super::publish::{ErrorBoard, Post, Publish, Send, Watch};
-use super::runtime::{Progress, Time};
+use super::runtime::Time;
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Registry, Size};
