@@ -347,8 +347,10 @@ impl<C: Remembered> Round<C> {
             {
                 end += 1;
             }
-            let hash = key_hash(scope);
-            self.coming.push(Coming { end, hash, id: scopes.find(hash, scope) });
+            self.coming.push(Coming { end, hash: key_hash(scope), id: None });
+        }
+        for coming in &mut self.coming {
+            coming.id = scopes.find(coming.hash, scope_of(sealed, &sealed.entries[coming.end - 1], kind));
         }
         self.coming.reverse();
     }
