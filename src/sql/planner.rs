@@ -15,6 +15,7 @@ mod subqueries;
 mod tests;
 mod time;
 mod types;
+mod windows;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ use sqlparser::ast::{TableFactor, TableWithJoins};
 
 use super::errors::through;
 use super::prepare::{EXCEPT, EXCEPT_ALL, INTERSECT, INTERSECT_ALL};
+use super::windows::{self, Kind};
 use crate::error::{Error, Result};
 use crate::plan::lower::{Multiset, MultisetKind};
 
@@ -27,6 +28,11 @@ impl RelationPlanner for Relations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> datafusion_common::Result<RelationPlanning> {
+        if let Some(kind) = window_function(&relation) {
+            let TableFactor::Table { args: Some(args), alias, .. } = relation else { unreachable!("a window function has arguments") };
+            let plan = windows::table_function(kind, args.args, context)?;
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))));
+        }
         refuse_relation(&relation).map_err(through)?;
         match relation {
             TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } => match alias.name.value.as_str() {
@@ -51,6 +57,14 @@ fn multiset(
     let node = Multiset::try_new(kind, context.plan(left)?, context.plan(right)?)?;
     let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
     Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+}
+
+/// The windows that a relation is a call of.
+fn window_function(relation: &TableFactor) -> Option<Kind> {
+    match relation {
+        TableFactor::Table { name, args: Some(_), .. } => Kind::named(&name.to_string()),
+        _ => None,
+    }
 }
 
 fn refuse_relation(relation: &TableFactor) -> Result<()> {
