@@ -4,6 +4,7 @@
 mod context;
 mod equalities;
 mod errors;
+mod group_windows;
 mod lateral;
 mod literals;
 mod overflow;
