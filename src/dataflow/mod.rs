@@ -3,7 +3,7 @@
 //! - [`render`] walks a plan and calls one function a node; it finds arrangements that are there already.
 //! - [`arrange`] makes arrangements and reads them; `sweep` works off what changes in them, a piece at a time.
 //! - [`retain`] makes arrangements that forget, and `settle` says what consumers see of that.
-//! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `threshold` and
+//! - `columnar` and `accumulate` are the stateless operators; `join`, `reduce`, `topk`, `window`, `session`, `threshold` and
 //!   `upsert` the stateful ones.
 //! - [`sink`] is where changes leave a dataflow.
 //!
@@ -31,6 +31,7 @@ mod reduce;
 pub mod registry;
 pub mod render;
 pub mod retain;
+mod session;
 mod settle;
 pub mod sink;
 mod sweep;

@@ -20,6 +20,7 @@ use super::groups::per_group;
 use super::guard::guard;
 use super::reduce::{Kept as Held, reduce};
 use super::retain::{Keeper, Writes, arrange_retained};
+use super::session::sessions;
 use super::settle::{self, Expiries};
 use super::threshold::threshold;
 use super::topk::TopK;
@@ -237,6 +238,10 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let mut sources = arranged.1;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Session { input, gap } => {
+                let (arranged, errors) = self.arranged_rows(input, "Session")?;
+                (Collection { rows: sessions(arranged, self.as_of, *gap, expiries), errors }, input.key)
             }
             Node::Remember { input } => {
                 let arranged = self.arrangement(input, "Remember")?;

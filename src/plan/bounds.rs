@@ -72,6 +72,7 @@ impl Plan {
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }
+            | Node::Session { .. }
             | Node::Threshold { .. } => self.arrangements().into_iter().all(Arrangement::is_bounded),
         }
     }

@@ -204,6 +204,7 @@ fn headline(plan: &Plan) -> String {
             let functions: Vec<String> = functions.iter().map(|function| readable_window(function.expr.as_ref())).collect();
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
+        Node::Session { input, gap } => format!("{operator} key={} gap={}", key(input), format_duration(gap.unsigned_abs())),
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
@@ -221,6 +222,7 @@ pub fn operator(node: &Node) -> &'static str {
         Node::Reduce { .. } => "Reduce",
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
+        Node::Session { .. } => "Session",
         Node::Union { .. } => "Union",
         Node::Negate { .. } => "Negate",
         Node::Threshold { .. } => "Threshold",
@@ -233,6 +235,7 @@ pub fn operator(node: &Node) -> &'static str {
 fn cost(node: &Node, index: usize) -> Option<&'static str> {
     match node {
         Node::Window { .. } => Some("a change recomputes its partition"),
+        Node::Session { .. } => Some("a change recomputes the sessions that it touches"),
         Node::Reduce { parts, .. } if matches!(parts[index].kind, PartKind::General(_)) => Some("a change recomputes its group"),
         _ => None,
     }

@@ -119,6 +119,10 @@ impl Digest {
                 functions.len().hash(self);
                 functions.iter().for_each(|function| self.window_function(function));
             }
+            Node::Session { input, gap } => {
+                self.tag("session");
+                (input.fingerprint(), gap).hash(self);
+            }
             Node::Union { inputs } => {
                 self.tag("union");
                 inputs.len().hash(self);

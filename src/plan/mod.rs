@@ -101,6 +101,9 @@ pub enum Node {
     /// `key ++ values ++ one column a function`, functions of the whole partition in the arrangement's value order.
     /// A change recomputes its partition.
     Window { input: Arrangement, functions: Vec<WindowFunction> },
+    /// `key ++ values ++ start ++ end` of the session that the row is in: rows of one key whose times, the first of their
+    /// values, follow one another within `gap` milliseconds. It ends the gap after its last row.
+    Session { input: Arrangement, gap: i64 },
     /// The sum of several collections with equal row types.
     Union { inputs: Vec<Plan> },
     /// Every multiplicity negated.
@@ -346,9 +349,11 @@ impl Plan {
         match self.node() {
             Node::Join { left, right, .. } => vec![left, right],
             Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
-            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } | Node::Remember { input } => {
-                vec![input]
-            }
+            Node::TopK { input, .. }
+            | Node::Window { input, .. }
+            | Node::Session { input, .. }
+            | Node::Threshold { input, .. }
+            | Node::Remember { input } => vec![input],
             Node::Get { .. }
             | Node::Constant { .. }
             | Node::Linear { .. }

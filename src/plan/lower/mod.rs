@@ -21,6 +21,7 @@ mod parts;
 mod rank;
 mod remember;
 mod scalar;
+mod session;
 mod set_ops;
 mod unnest;
 mod window;
@@ -35,6 +36,7 @@ use crate::sql::retention::Retentions;
 pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
+pub use session::Sessions;
 pub use set_ops::{Multiset, MultisetKind};
 
 /// The collection that `plan` computes, remembering of its inputs what was `said`.

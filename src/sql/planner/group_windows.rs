@@ -23,7 +23,7 @@ use datafusion_optimizer::AnalyzerRule;
 use sqlparser::ast::{self, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName};
 
 use super::errors::through;
-use super::windows::{Kind, Windows, check_time, listed, with_time};
+use super::windows::{Kind, Windows, check_time, in_sessions, listed, with_time};
 use crate::error::Error;
 use crate::eval::TimeWindow;
 
@@ -32,8 +32,11 @@ const MOVED: &str = "__window_moved";
 /// `last(end)`: the last instant of a window that ends there.
 const LAST: &str = "__window_last";
 
-/// The start of each row's window, as a column.
+/// The bounds of each row's window, as columns.
 const START: &str = "__window_start";
+const END: &str = "__window_end";
+
+const SESSION_IN_SETS: &str = "SESSION in GROUPING SETS, ROLLUP or CUBE: the other keys say whose sessions they are";
 
 /// Which bound of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,8 +60,11 @@ pub(super) fn in_group_by(group_by: &mut GroupByExpr) -> ControlFlow<Error> {
 /// The group keys that one element of GROUP BY is.
 fn as_keys(key: ast::Expr) -> crate::error::Result<Vec<ast::Expr>> {
     let sets = |sets: Vec<Vec<ast::Expr>>| -> crate::error::Result<Vec<Vec<ast::Expr>>> {
-        let one = |set: Vec<ast::Expr>| Ok(set.into_iter().map(as_keys).collect::<crate::error::Result<Vec<_>>>()?.concat());
-        sets.into_iter().map(one).collect()
+        let one = |key: ast::Expr| match as_keys(key)?.as_slice() {
+            [key] => Ok(key.clone()),
+            _ => Err(Error::unsupported(SESSION_IN_SETS)),
+        };
+        sets.into_iter().map(|set| set.into_iter().map(one).collect()).collect()
     };
     Ok(match key {
         ast::Expr::GroupingSets(of) => vec![ast::Expr::GroupingSets(sets(of)?)],
@@ -259,7 +265,15 @@ fn grouped(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             let starts = TimeWindow::Starts { slide, size, offset }.call(time.clone());
             (listed(input, starts, START)?, Expr::Column(Column::from_name(START)), None)
         }
-        Windows::Session { .. } | Windows::Cumulate { .. } => return Err(through(Error::unsupported(window.kind.name()))),
+        Windows::Session { gap } => {
+            if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+                return Err(through(Error::unsupported(SESSION_IN_SETS)));
+            }
+            let partition = aggregate.group_expr.iter().filter(|expr| Call::of(expr).is_none()).cloned().collect();
+            let bound = |name| Expr::Column(Column::from_name(name));
+            (in_sessions(input, partition, time.clone(), gap, [START, END])?, bound(START), Some(bound(END)))
+        }
+        Windows::Cumulate { .. } => return Err(through(Error::unsupported("CUMULATE in GROUP BY"))),
     };
     let column = |expr: Expr| match (Call::of(&expr), &end) {
         (Some(Call { bound: Bound::Start, .. }), _) => Ok(Transformed::yes(start.clone())),

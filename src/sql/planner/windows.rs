@@ -5,9 +5,11 @@
 //! projection; of windows that overlap, an UNNEST of the list of a row's windows. A row whose time is NULL is in no window
 //! and goes. (Flink's `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), ...))` has become such a call in [`crate::sql::parse`].)
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion_common::{Column, DFSchema, ExprSchema, NullHandling, Result, ScalarValue, UnnestOptions};
-use datafusion_expr::logical_plan::LogicalPlanBuilder;
+use datafusion_expr::logical_plan::{Extension, LogicalPlanBuilder};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{Expr, LogicalPlan, is_null};
@@ -17,6 +19,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Ident, ObjectName, Obje
 use super::errors::through;
 use crate::error::Error;
 use crate::eval::{TimeWindow, readable_type};
+use crate::plan::lower::Sessions;
 
 /// The columns that windows add.
 pub(super) const START: &str = "window_start";
@@ -164,12 +167,13 @@ pub(super) fn table_function(kind: Kind, args: Vec<FunctionArg>, context: &mut d
     let none = DFSchema::empty();
     let figures = call.figures.into_iter().map(|figure| context.sql_to_expr(figure, &none)).collect::<Result<Vec<_>>>()?;
     let windows = kind.windows(&figures).map_err(through)?;
+    let partition = call.partition.into_iter().map(|key| context.sql_to_expr(key, input.schema())).collect::<Result<Vec<_>>>()?;
     for name in [START, END, TIME] {
         if input.schema().has_column_with_unqualified_name(name) {
             return Err(through(Error::invalid(format!("{}: there is a column {name} already: rename it in a subquery", kind.name()))));
         }
     }
-    windowed(input, time, windows)
+    windowed(input, time, partition, windows)
 }
 
 /// The column of times that windows are of.
@@ -191,7 +195,7 @@ pub(super) fn check_time(kind: Kind, name: &str, data_type: &DataType) -> crate:
 }
 
 /// The rows of `input` with the windows that the time in a column is in.
-fn windowed(input: LogicalPlan, time: Column, windows: Windows) -> Result<LogicalPlan> {
+fn windowed(input: LogicalPlan, time: Column, partition: Vec<Expr>, windows: Windows) -> Result<LogicalPlan> {
     let zone = match input.schema().field_from_column(&time)?.data_type() {
         DataType::Timestamp(_, zone) => zone.clone(),
         _ => None,
@@ -214,7 +218,10 @@ fn windowed(input: LogicalPlan, time: Column, windows: Windows) -> Result<Logica
             let last = TimeWindow::Shift { shift: -1 }.call(end.clone());
             (ends, [TimeWindow::Tumble { size, offset, shift: 0 }.call(last), end])
         }
-        Windows::Session { .. } => return Err(through(Error::unsupported("SESSION"))),
+        Windows::Session { gap } => {
+            let bound = |name| Expr::Column(Column::from_name(name));
+            (in_sessions(input, partition, time, gap, [START, END])?, [bound(START), bound(END)])
+        }
     };
     let last = TimeWindow::Shift { shift: -1 }.of_zone(zone).call(vec![end.clone()]);
     let added = [start.alias(START), end.alias(END), last.alias(TIME)];
@@ -224,6 +231,12 @@ fn windowed(input: LogicalPlan, time: Column, windows: Windows) -> Result<Logica
 /// The rows of `input` that have a time.
 pub(super) fn with_time(input: LogicalPlan, time: &Expr) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(input).filter(Expr::Not(Box::new(is_null(time.clone()))))?.build()
+}
+
+/// The rows of `input` that have a time, with the sessions by partition that they are in.
+pub(super) fn in_sessions(input: LogicalPlan, partition: Vec<Expr>, time: Expr, gap: i64, names: [&str; 2]) -> Result<LogicalPlan> {
+    let node = Sessions::try_new(with_time(input, &time)?, partition, time, gap, names)?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
 /// The rows of `input`, each once for each element of a list of it.
