@@ -197,3 +197,142 @@ fn spans(rows: &[Row], gap: i64, count: impl Fn(&Row) -> Diff) -> Vec<(i64, i64)
     }
     spans
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    use timely::dataflow::operators::core::{Input as _, Probe};
+
+    use super::*;
+    use crate::dataflow::arrange::arrange_rows;
+    use crate::dataflow::join::map_containers;
+
+    const GAP: i64 = 4;
+    const TIMES: u64 = 40;
+
+    /// Rows by key, time and tag, each as often as it is there.
+    type Rows = BTreeMap<(u8, i64, u8), Diff>;
+    /// The same with the session's start and end.
+    type InSessions = BTreeMap<(u8, i64, u8, i64, i64), Diff>;
+
+    /// The sessions of rows, from scratch.
+    fn from_scratch(rows: &Rows) -> InSessions {
+        let mut found = InSessions::new();
+        let there: Vec<_> = rows.iter().filter(|(_, count)| **count != 0).collect();
+        for session in there.chunk_by(|((key, time, _), _), ((next_key, next, _), _)| key == next_key && next - time <= GAP) {
+            let (start, end) = (session[0].0.1, session[session.len() - 1].0.1 + GAP);
+            found.extend(session.iter().map(|((key, time, tag), count)| ((*key, *time, *tag, start, end), **count)));
+        }
+        found
+    }
+
+    /// Random inserts and deletes at each of the times, never of what is not there.
+    fn random_changes(rng: &mut StdRng) -> Vec<Vec<((u8, i64, u8), Diff)>> {
+        let mut rows = Rows::new();
+        let mut step = || {
+            let mut changes = vec![];
+            for _ in 0..rng.random_range(0..4) {
+                let there: Vec<_> = rows.iter().filter(|(_, count)| **count > 0).map(|(row, _)| *row).collect();
+                let (row, diff) = match there.len() {
+                    n if n > 0 && rng.random_bool(0.45) => (there[rng.random_range(0..n)], -1),
+                    _ => ((rng.random_range(0..2), rng.random_range(-30..30), rng.random_range(0..2)), 1),
+                };
+                *rows.entry(row).or_default() += diff;
+                changes.push((row, diff));
+            }
+            changes
+        };
+        (0..TIMES).map(|_| step()).collect()
+    }
+
+    fn check(seed: u64) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let changes = random_changes(&mut rng);
+        let batches: Vec<u64> = (1..=TIMES).filter(|time| *time == TIMES || rng.random_bool(0.3)).collect();
+        let fed = changes.clone();
+        let out = timely::execute_directly(move |worker| {
+            let out: Rc<RefCell<Vec<(Vec<u8>, Time, Diff)>>> = Rc::default();
+            let seen = Rc::clone(&out);
+            let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
+                let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
+                let rows = sessions(arrange_rows(stream, "Arrange"), 0, GAP, Expiries::Loud);
+                let rows = map_containers(rows, move |updates| {
+                    let all = (0..updates.len()).map(|index| (updates.row(index).to_vec(), updates.time(index), updates.diff(index)));
+                    seen.borrow_mut().extend(all);
+                    updates
+                });
+                (input, rows.probe().0)
+            });
+            let mut time = 0;
+            for batch in batches {
+                let mut updates = Updates::default();
+                for (offset, changes) in fed[time as usize..batch as usize].iter().enumerate() {
+                    for ((key, at, tag), diff) in changes {
+                        updates.push_parts(&[*key], &[&instant_bytes(*at), &[*tag]], time + offset as u64, *diff);
+                    }
+                }
+                input.send_batch(&mut updates);
+                input.advance_to(batch);
+                worker.step_while(|| probe.less_than(&batch));
+                time = batch;
+            }
+            out.take()
+        });
+        let (mut rows, mut said) = (Rows::new(), InSessions::new());
+        for (time, changes) in changes.iter().enumerate() {
+            changes.iter().for_each(|(row, diff)| *rows.entry(*row).or_default() += diff);
+            for (row, _, diff) in out.iter().filter(|(_, at, _)| *at == time as u64) {
+                let at = |from: usize| instant(&row[from..]).expect("a time is there");
+                *said.entry((row[0], at(1), row[10], at(11), at(20))).or_default() += diff;
+            }
+            said.retain(|_, count| *count != 0);
+            assert_eq!(said, from_scratch(&rows), "seed {seed}, at {time}");
+        }
+    }
+
+    #[test]
+    fn sessions_are_those_from_scratch_at_every_moment_however_many_come_at_once() {
+        (0..200).for_each(check);
+    }
+
+    #[test]
+    fn a_change_looks_at_the_rows_of_the_sessions_that_it_touches_and_at_no_other() {
+        struct Looked(Rc<RefCell<Vec<usize>>>, Near);
+        impl Visit<RowBatch, 1> for Looked {
+            fn visit(&mut self, mut change: Change<'_, RowBatch>, _: &mut [UpdatesBuilder; 1]) {
+                let first = change.moments[0];
+                for time in touched(&mut change.changes, first) {
+                    self.1.load(&mut change.group().expect("it has changed"), time, first, GAP);
+                    self.0.borrow_mut().push(self.1.rows.len());
+                }
+            }
+        }
+        let loaded = timely::execute_directly(move |worker| {
+            let loaded = Rc::new(RefCell::new(Vec::new()));
+            let seen = Rc::clone(&loaded);
+            let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
+                let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
+                let [rows] = per_key(arrange_rows(stream, "Arrange"), "Looked", 0, Looked(seen, Near::default()));
+                (input, rows.probe().0)
+            });
+            // A thousand sessions of three rows, then a row between two of them.
+            let mut updates = Updates::default();
+            (0..3_000).for_each(|row: i64| updates.push(&[], &instant_bytes(row / 3 * 10 + row % 3), 0, 1));
+            input.send_batch(&mut updates);
+            input.advance_to(1);
+            worker.step_while(|| probe.less_than(&1));
+            updates.push(&[], &instant_bytes(5_006), 1, 1);
+            input.send_batch(&mut updates);
+            input.advance_to(2);
+            worker.step_while(|| probe.less_than(&2));
+            loaded.take()
+        });
+        assert_eq!(loaded.len(), 3_001);
+        assert_eq!(loaded.last(), Some(&7));
+    }
+}
