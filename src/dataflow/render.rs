@@ -16,6 +16,7 @@ use timely::dataflow::{Scope as TimelyScope, Stream};
 use super::accumulate::{Accumulate, count_rows};
 use super::arrange::{arrange_rows, arrange_sums, flatten, written};
 use super::columnar::{ColumnBatch, Encode, Feed, columnar};
+use super::delay::delay;
 use super::groups::per_group;
 use super::guard::guard;
 use super::reduce::{Kept as Held, reduce};
@@ -238,6 +239,10 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let mut sources = arranged.1;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Delay { input, column, before_end } => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                (Collection { rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end), errors }, key)
             }
             Node::Session { input, gap } => {
                 let (arranged, errors) = self.arranged_rows(input, "Session")?;

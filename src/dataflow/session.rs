@@ -1,11 +1,11 @@
 //! SESSION: every row with the session that it is in, as rows come in any order and go.
 //!
-//! A session is as many rows of a partition as follow one another within a gap; it begins with the first of them and ends
-//! the gap after the last. A row that comes may extend a session or make one of two, one that goes may split it; all rows
+//! A session is as many rows of a partition as follow one another in less than a gap; it begins with the first of them and
+//! ends the gap after the last. (A row at that end is not in it, so once time has come to the end no row to come is.) A row that comes may extend a session or make one of two, one that goes may split it; all rows
 //! whose session is another one then are said anew. The result is that of the rows from scratch.
 //!
 //! The partition is arranged by time. What can be affected by a change is found by looking from its time to the neighbours
-//! that are no farther than a gap, theirs, and so on; no other row is looked at. So a change costs the sessions that it
+//! that are nearer than a gap, theirs, and so on; no other row is looked at. So a change costs the sessions that it
 //! touches, not their partition. Looking to the left takes a seek for each gap that is passed, to the right a step a row.
 
 use differential_dataflow::operators::arrange::Arranged;
@@ -96,7 +96,7 @@ impl Row {
 }
 
 impl Near {
-    /// Loads the rows that follow one another within `gap` around `time`, whether they are there or have been; gives
+    /// Loads the rows that follow one another in less than `gap` around `time`, whether they are there or have been; gives
     /// the last one's time.
     fn load(&mut self, group: &mut Group<'_, RowBatch>, time: i64, first: Time, gap: i64) -> i64 {
         self.rows.clear();
@@ -105,7 +105,7 @@ impl Near {
         let mut earliest = time;
         loop {
             group.cursor.rewind_vals(group.storage);
-            group.cursor.seek_val(group.storage, Bytes(&instant_bytes(earliest.saturating_sub(gap))));
+            group.cursor.seek_val(group.storage, Bytes(&instant_bytes(earliest.saturating_sub(gap - 1))));
             match group.cursor.get_val(group.storage).and_then(|value| instant(value.0)) {
                 Some(found) if found < earliest => earliest = found,
                 _ => break,
@@ -113,7 +113,7 @@ impl Near {
         }
         let (mut last, as_of) = (earliest, group.as_of);
         while let Some(value) = group.cursor.get_val(group.storage) {
-            let Some(time) = instant(value.0).filter(|time| time.saturating_sub(last) <= gap) else { break };
+            let Some(time) = instant(value.0).filter(|time| time.saturating_sub(last) < gap) else { break };
             last = time;
             let (index, updates, mut before) = (self.rows.len(), &mut self.updates, 0);
             self.values.push(value.0);
@@ -163,12 +163,12 @@ fn apply(
     updates.for_each(|(index, _)| rows[index].before = rows[index].after);
 }
 
-/// From and to which row those are that follow one another within `gap` around one, before or after the moment.
+/// From and to which row those are that follow one another in less than `gap` around one, before or after the moment.
 fn around(rows: &[Row], index: usize, gap: i64) -> (usize, usize) {
     let (mut from, mut to) = (index, index + 1);
     let mut earliest = rows[index].time;
     for (at, row) in rows[..index].iter().enumerate().rev() {
-        if earliest.saturating_sub(row.time) > gap {
+        if earliest.saturating_sub(row.time) >= gap {
             break;
         }
         if row.is_there() {
@@ -177,7 +177,7 @@ fn around(rows: &[Row], index: usize, gap: i64) -> (usize, usize) {
     }
     let mut last = rows[index].time;
     for (at, row) in rows.iter().enumerate().skip(index + 1) {
-        if row.time.saturating_sub(last) > gap {
+        if row.time.saturating_sub(last) >= gap {
             break;
         }
         if row.is_there() {
@@ -191,7 +191,7 @@ fn around(rows: &[Row], index: usize, gap: i64) -> (usize, usize) {
 fn spans(rows: &[Row], gap: i64, count: impl Fn(&Row) -> Diff) -> Vec<(i64, i64)> {
     let mut spans: Vec<(i64, i64)> = rows.iter().map(|row| (row.time, row.time)).collect();
     let there: Vec<usize> = (0..rows.len()).filter(|index| count(&rows[*index]) != 0).collect();
-    for session in there.chunk_by(|a, b| rows[*b].time.saturating_sub(rows[*a].time) <= gap) {
+    for session in there.chunk_by(|a, b| rows[*b].time.saturating_sub(rows[*a].time) < gap) {
         let span = (rows[session[0]].time, rows[session[session.len() - 1]].time);
         session.iter().for_each(|index| spans[*index] = span);
     }
@@ -224,7 +224,7 @@ mod tests {
     fn from_scratch(rows: &Rows) -> InSessions {
         let mut found = InSessions::new();
         let there: Vec<_> = rows.iter().filter(|(_, count)| **count != 0).collect();
-        for session in there.chunk_by(|((key, time, _), _), ((next_key, next, _), _)| key == next_key && next - time <= GAP) {
+        for session in there.chunk_by(|((key, time, _), _), ((next_key, next, _), _)| key == next_key && next - time < GAP) {
             let (start, end) = (session[0].0.1, session[session.len() - 1].0.1 + GAP);
             found.extend(session.iter().map(|((key, time, tag), count)| ((*key, *time, *tag, start, end), **count)));
         }
@@ -320,19 +320,19 @@ mod tests {
                 let [rows] = per_key(arrange_rows(stream, "Arrange"), "Looked", 0, Looked(seen, Near::default()));
                 (input, rows.probe().0)
             });
-            // A thousand sessions of three rows, then a row between two of them.
+            // A thousand sessions of three rows, then a row that extends one of them.
             let mut updates = Updates::default();
             (0..3_000).for_each(|row: i64| updates.push(&[], &instant_bytes(row / 3 * 10 + row % 3), 0, 1));
             input.send_batch(&mut updates);
             input.advance_to(1);
             worker.step_while(|| probe.less_than(&1));
-            updates.push(&[], &instant_bytes(5_006), 1, 1);
+            updates.push(&[], &instant_bytes(5_005), 1, 1);
             input.send_batch(&mut updates);
             input.advance_to(2);
             worker.step_while(|| probe.less_than(&2));
             loaded.take()
         });
         assert_eq!(loaded.len(), 3_001);
-        assert_eq!(loaded.last(), Some(&7));
+        assert_eq!(loaded.last(), Some(&4));
     }
 }

@@ -63,7 +63,7 @@ impl Plan {
         match self.node() {
             Node::Get { .. } => false,
             Node::Constant { .. } => true,
-            Node::Linear { input, .. } | Node::Negate { input } => input.is_bounded(),
+            Node::Linear { input, .. } | Node::Negate { input } | Node::Delay { input, .. } => input.is_bounded(),
             Node::Union { inputs } => inputs.iter().all(Plan::is_bounded),
             // What is forgotten without a word stands with whoever was told of it.
             Node::Settle { input, policy, .. } => *policy == Policy::Retract && input.is_bounded(),

@@ -205,10 +205,20 @@ fn headline(plan: &Plan) -> String {
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
         Node::Session { input, gap } => format!("{operator} key={} gap={}", key(input), format_duration(gap.unsigned_abs())),
+        Node::Delay { input, column, before_end } => until(operator, &input.row().columns[*column].name, *before_end),
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
         Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
+    }
+}
+
+fn until(operator: &str, column: &str, before_end: i64) -> String {
+    let distance = format_duration(before_end.unsigned_abs());
+    match before_end {
+        0 => format!("{operator} until {column}"),
+        1.. => format!("{operator} until {column} + {distance}"),
+        _ => format!("{operator} until {column} - {distance}"),
     }
 }
 
@@ -222,6 +232,7 @@ pub fn operator(node: &Node) -> &'static str {
         Node::Reduce { .. } => "Reduce",
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
+        Node::Delay { .. } => "Delay",
         Node::Session { .. } => "Session",
         Node::Union { .. } => "Union",
         Node::Negate { .. } => "Negate",

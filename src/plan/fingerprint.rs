@@ -123,6 +123,10 @@ impl Digest {
                 self.tag("session");
                 (input.fingerprint(), gap).hash(self);
             }
+            Node::Delay { input, column, before_end } => {
+                self.tag("delay");
+                (input.fingerprint(), column, before_end).hash(self);
+            }
             Node::Union { inputs } => {
                 self.tag("union");
                 inputs.len().hash(self);

@@ -10,6 +10,7 @@
 //! What has no lowering is refused by its SQL name.
 
 mod aggregate;
+mod close;
 mod grouping;
 mod join;
 mod leaf;
@@ -33,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType, Step};
 use crate::sql::retention::Retentions;
 
+pub use close::on_window_close;
 pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};

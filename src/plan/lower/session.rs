@@ -31,7 +31,7 @@ pub struct Sessions {
     input: LogicalPlan,
     partition: Vec<Expr>,
     time: Expr,
-    /// How far apart rows of one session are at most, in milliseconds.
+    /// Rows of one session follow one another in less than this, in milliseconds.
     gap: i64,
     schema: DFSchemaRef,
 }

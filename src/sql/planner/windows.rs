@@ -38,7 +38,7 @@ pub(super) enum Windows {
     Hop { slide: i64, size: i64, offset: i64 },
     /// Those that grow by `step` up to `size`, where the next begin.
     Cumulate { step: i64, size: i64, offset: i64 },
-    /// From a row on for as long as another one follows within `gap`.
+    /// From a row on for as long as another one follows in less than `gap`.
     Session { gap: i64 },
 }
 

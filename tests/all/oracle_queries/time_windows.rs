@@ -37,7 +37,7 @@ macro_rules! sessions {
         concat!(
             "y AS (SELECT *, ts - LAG(ts) OVER (",
             $by,
-            " ORDER BY ts, id) <= 3 AS joins FROM x), z AS (SELECT *, SUM(1 - COALESCE(joins, 0)) OVER (",
+            " ORDER BY ts, id) < 3 AS joins FROM x), z AS (SELECT *, SUM(1 - COALESCE(joins, 0)) OVER (",
             $by,
             " ORDER BY ts, id ROWS UNBOUNDED PRECEDING) AS n FROM y)"
         )

@@ -55,7 +55,7 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
                     ref other => panic!("{other} is no time"),
                 };
                 rows.sort_by_key(time);
-                for session in rows.chunk_by(|a, b| time(b) - time(a) <= *gap) {
+                for session in rows.chunk_by(|a, b| time(b) - time(a) < *gap) {
                     let bounds = [time(&session[0]), time(&session[session.len() - 1]) + gap];
                     let bounds = bounds.map(|bound| ScalarValue::TimestampMillisecond(Some(bound), None));
                     out.extend(session.iter().map(|row| (row.iter().chain(&bounds).cloned().collect(), 1)));
@@ -65,6 +65,8 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
         }
         Node::Union { inputs } => bag(inputs.iter().flat_map(of)),
         Node::Negate { input } => bag(of(input).into_iter().map(|(row, diff)| (row, -diff))),
+        // Every window closes in the end.
+        Node::Delay { input, .. } => bag(of(input)),
         // Nothing expires in what is evaluated at once.
         Node::Remember { input } => bag(arranged(input)),
         Node::Settle { input, .. } => bag(of(input)),
