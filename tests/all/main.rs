@@ -3,6 +3,7 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`closing`]: what is said when windows close, on random timelines, beside a model.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -11,6 +12,7 @@
 //! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
 mod check;
+mod closing;
 mod command;
 mod generator;
 mod oracle;
