@@ -219,6 +219,10 @@ mod tests {
     type Rows = BTreeMap<(u8, i64, u8), Diff>;
     /// The same with the session's start and end.
     type InSessions = BTreeMap<(u8, i64, u8, i64, i64), Diff>;
+    /// What becomes of rows at one time.
+    type Changes = Vec<((u8, i64, u8), Diff)>;
+    /// Encoded rows as they are said.
+    type Said = Rc<RefCell<Vec<(Vec<u8>, Time, Diff)>>>;
 
     /// The sessions of rows, from scratch.
     fn from_scratch(rows: &Rows) -> InSessions {
@@ -232,7 +236,7 @@ mod tests {
     }
 
     /// Random inserts and deletes at each of the times, never of what is not there.
-    fn random_changes(rng: &mut StdRng) -> Vec<Vec<((u8, i64, u8), Diff)>> {
+    fn random_changes(rng: &mut StdRng) -> Vec<Changes> {
         let mut rows = Rows::new();
         let mut step = || {
             let mut changes = vec![];
@@ -256,7 +260,7 @@ mod tests {
         let batches: Vec<u64> = (1..=TIMES).filter(|time| *time == TIMES || rng.random_bool(0.3)).collect();
         let fed = changes.clone();
         let out = timely::execute_directly(move |worker| {
-            let out: Rc<RefCell<Vec<(Vec<u8>, Time, Diff)>>> = Rc::default();
+            let out = Said::default();
             let seen = Rc::clone(&out);
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();

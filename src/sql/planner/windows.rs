@@ -272,10 +272,7 @@ impl Call {
             }
         }
         let mut unnamed = unnamed.into_iter();
-        let mut take = |name: &str| match named.iter().position(|(given, _)| given == name) {
-            Some(index) => Some(named.remove(index).1),
-            None => None,
-        };
+        let mut take = |name: &str| named.iter().position(|(given, _)| given == name).map(|index| named.remove(index).1);
         let data = take("DATA").or_else(|| unnamed.next()).ok_or_else(wrong)?;
         let mut partition: Vec<ast::Expr> = take("PARTITION_BY").into_iter().collect();
         let time = take("TIMECOL");
