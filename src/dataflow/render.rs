@@ -19,10 +19,12 @@ use timely::dataflow::{Scope as TimelyScope, Stream};
 
 use super::arrange::{arrange_rows, flatten, written};
 use super::columnar::{Encode, Feed, columnar};
+use super::delay::delay;
 use super::groups::per_group;
 use super::join;
 use super::reduce::{Kept as Held, reduce};
 use super::registry::{Label, Registry};
+use super::session::sessions;
 use super::settle::{self, Expiries};
 use super::temporal::temporal;
 use super::threshold::threshold;
@@ -227,6 +229,14 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let mut sources = arranged.1;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Delay { input, column, before_end } => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                (Collection { rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end), errors }, key)
+            }
+            Node::Session { input, gap } => {
+                let (arranged, errors) = self.arranged_rows(input, "Session")?;
+                (Collection { rows: sessions(arranged, self.as_of, *gap, expiries), errors }, input.key)
             }
             Node::Remember { input } => {
                 let arranged = self.arrangement(input, "Remember")?;

@@ -249,12 +249,8 @@ impl Log {
                     into.insert(*id);
                 }
             }
-            Node::Constant { .. } => {}
-            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
-                self.missing(input, have, seen, into)
-            }
-            Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, seen, into)),
             _ => {
+                plan.streams().into_iter().for_each(|input| self.missing(input, have, seen, into));
                 for arrangement in plan.arrangements() {
                     if !have.contains(&arrangement.fingerprint()) {
                         self.missing(&arrangement.input, have, seen, into);

@@ -394,11 +394,7 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
     !renderer.has(&whole_rows(plan))
         && match plan.node() {
             Node::Get { id, .. } => renderer.is_stream(*id),
-            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
-                streams_a_source(input, renderer)
-            }
-            Node::Union { inputs } => inputs.iter().any(|input| streams_a_source(input, renderer)),
-            _ => false,
+            _ => plan.streams().into_iter().any(|input| streams_a_source(input, renderer)),
         }
 }
 

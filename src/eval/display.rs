@@ -20,6 +20,7 @@ use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
+use super::time_windows::TimeWindow;
 use super::window::WindowAggregate;
 use crate::plan::Scalar;
 
@@ -151,6 +152,9 @@ impl Text {
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return binary_text(binary);
+        }
+        if let Some((window, time)) = TimeWindow::of(expr) {
+            return atom(window.readable(&readable(time)));
         }
         if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
             return atom(format!("{}({})", function.fun().name(), list(function.args())));

@@ -13,6 +13,7 @@ use datafusion_physical_expr::expressions::{
 use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
+use super::time_windows::TimeWindow;
 use crate::plan::Scalar;
 
 /// Functions that have a value for all arguments of their types: no argument is out of a domain, and no result out
@@ -88,7 +89,7 @@ fn fails_by_itself(expr: &Scalar) -> bool {
     }
     if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let name = function.fun().name();
-        return !(TOTAL.contains(&name) || name == "substr" && function.args().len() == 2);
+        return !(TimeWindow::of(expr).is_some() || TOTAL.contains(&name) || name == "substr" && function.args().len() == 2);
     }
     let negated = expr.downcast_ref::<CheckedNegative>().map(|e| &e.arg).or(expr.downcast_ref::<NegativeExpr>().map(NegativeExpr::arg));
     !negated.is_some_and(is_floating)

@@ -15,6 +15,7 @@ mod exact;
 mod failure;
 mod fallible;
 mod linear;
+mod time_windows;
 mod unnest;
 mod window;
 
@@ -30,4 +31,5 @@ pub use equal::{comparable, comparing};
 pub use failure::constant_failure;
 pub use fallible::is_fallible;
 pub use linear::{Evaluated, run_steps};
+pub use time_windows::TimeWindow;
 pub use window::{WindowAggregate, window};

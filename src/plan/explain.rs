@@ -206,6 +206,8 @@ fn headline(plan: &Plan) -> String {
             let functions: Vec<String> = functions.iter().map(|function| readable_window(function.expr.as_ref())).collect();
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
+        Node::Session { input, gap } => format!("{operator} key={} gap={}", key(input), format_duration(gap.unsigned_abs())),
+        Node::Delay { input, column, before_end } => until(operator, &input.row().columns[*column].name, *before_end),
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
         Node::Temporal { input, validity } => {
@@ -214,6 +216,15 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
         Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
+    }
+}
+
+fn until(operator: &str, column: &str, before_end: i64) -> String {
+    let distance = format_duration(before_end.unsigned_abs());
+    match before_end {
+        0 => format!("{operator} until {column}"),
+        1.. => format!("{operator} until {column} + {distance}"),
+        _ => format!("{operator} until {column} - {distance}"),
     }
 }
 
@@ -227,6 +238,8 @@ pub fn operator(node: &Node) -> &'static str {
         Node::Reduce { .. } => "Reduce",
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
+        Node::Delay { .. } => "Delay",
+        Node::Session { .. } => "Session",
         Node::Union { .. } => "Union",
         Node::Temporal { .. } => "Temporal",
         Node::Negate { .. } => "Negate",
@@ -240,6 +253,7 @@ pub fn operator(node: &Node) -> &'static str {
 fn cost(node: &Node, index: usize) -> Option<&'static str> {
     match node {
         Node::Window { .. } => Some("a change recomputes its partition"),
+        Node::Session { .. } => Some("a change recomputes the sessions that it touches"),
         Node::Reduce { parts, .. } if matches!(parts[index].kind, PartKind::General(_)) => Some("a change recomputes its group"),
         _ => None,
     }

@@ -119,6 +119,14 @@ impl Digest {
                 functions.len().hash(self);
                 functions.iter().for_each(|function| self.window_function(function));
             }
+            Node::Session { input, gap } => {
+                self.tag("session");
+                (input.fingerprint(), gap).hash(self);
+            }
+            Node::Delay { input, column, before_end } => {
+                self.tag("delay");
+                (input.fingerprint(), column, before_end).hash(self);
+            }
             Node::Union { inputs } => {
                 self.tag("union");
                 inputs.len().hash(self);

@@ -4,7 +4,7 @@
 //! row with a signed multiplicity. Two plans with the same [`Fingerprint`] compute the same collection, which is
 //! how equal work is found and rendered once, within a statement and across views and jobs.
 //!
-//! State lives in [`Arrangement`]s and nowhere else: a stateful node names the arrangements it reads, each an
+//! State lives in [`Arrangement`]s and nowhere else (but for what waits in a [`Node::Delay`] for its window to close): a stateful node names the arrangements it reads, each an
 //! input collection indexed by its leading `key` columns. A row is `key columns ++ value columns`, and encoded
 //! rows compare as SQL would order them column by column, so a group is a key prefix and MIN, top-N and ORDER BY
 //! read an arrangement in order. Plans share their parts, so whoever walks one remembers, by fingerprint, where it has
@@ -22,6 +22,7 @@
 
 mod alter;
 mod bounds;
+mod closing;
 mod exact;
 mod explain;
 mod fingerprint;
@@ -106,12 +107,18 @@ pub enum Node {
     /// The input's rows without the columns that `validity` reads, which are their last: each is there while engine time
     /// meets the condition, and goes by retraction. Changes are of the first Data step of their instants.
     Temporal { input: Plan, validity: Validity },
+    /// `key ++ values ++ start ++ end` of the session that the row is in: rows of one key whose times, the first of their
+    /// values, follow one another in less than `gap` milliseconds. It ends the gap after its last row.
+    Session { input: Arrangement, gap: i64 },
     /// The sum of several collections with equal row types.
     Union { inputs: Vec<Plan> },
     /// Every multiplicity negated.
     Negate { input: Plan },
     /// A function of each row's multiplicity.
     Threshold { input: Arrangement, kind: Threshold },
+    /// Each update when the window of its row closes: that ends `before_end` milliseconds after the instant in a column, which
+    /// sorts ascending. What has cancelled by then is never said, what comes later is said at once.
+    Delay { input: Plan, column: usize, before_end: i64 },
     /// The rows that an arrangement with a retention remembers: an expiry takes them away in its instant's Expire phase.
     Remember { input: Arrangement },
     /// What consumers see of an operator over inputs that expire: changes of Expire phases are dropped and accounted
@@ -336,13 +343,31 @@ impl Plan {
         self.0.fingerprint
     }
 
-    /// The plans that this one reads, arranged or not, left to right.
+    /// The plans that this one reads, left to right: as they come, or arranged.
     pub fn inputs(&self) -> Vec<&Plan> {
+        let mut inputs = self.streams();
+        inputs.extend(self.arrangements().into_iter().map(|arrangement| &arrangement.input));
+        inputs
+    }
+
+    /// The plans that the root operator reads as their rows come, left to right.
+    pub fn streams(&self) -> Vec<&Plan> {
         match self.node() {
-            Node::Get { .. } | Node::Constant { .. } => vec![],
-            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } | Node::Temporal { input, .. } => vec![input],
+            Node::Linear { input, .. }
+            | Node::Negate { input }
+            | Node::Settle { input, .. }
+            | Node::Temporal { input, .. }
+            | Node::Delay { input, .. } => vec![input],
             Node::Union { inputs } => inputs.iter().collect(),
-            _ => self.arrangements().into_iter().map(|a| &a.input).collect(),
+            Node::Get { .. }
+            | Node::Constant { .. }
+            | Node::Join { .. }
+            | Node::Reduce { .. }
+            | Node::TopK { .. }
+            | Node::Window { .. }
+            | Node::Session { .. }
+            | Node::Threshold { .. }
+            | Node::Remember { .. } => vec![],
         }
     }
 
@@ -351,16 +376,19 @@ impl Plan {
         match self.node() {
             Node::Join { left, right, .. } => vec![left, right],
             Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
-            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } | Node::Remember { input } => {
-                vec![input]
-            }
+            Node::TopK { input, .. }
+            | Node::Window { input, .. }
+            | Node::Session { input, .. }
+            | Node::Threshold { input, .. }
+            | Node::Remember { input } => vec![input],
             Node::Get { .. }
             | Node::Constant { .. }
             | Node::Linear { .. }
             | Node::Temporal { .. }
             | Node::Union { .. }
             | Node::Negate { .. }
-            | Node::Settle { .. } => vec![],
+            | Node::Settle { .. }
+            | Node::Delay { .. } => vec![],
         }
     }
 

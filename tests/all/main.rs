@@ -5,6 +5,7 @@
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
+//! - [`closing`]: what is said when windows close, on random timelines, beside a model.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -13,6 +14,7 @@
 //! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
 mod check;
+mod closing;
 mod command;
 mod event_time;
 mod generator;

@@ -10,6 +10,7 @@
 //! What has no lowering is refused by its SQL name.
 
 mod aggregate;
+mod close;
 mod condition;
 mod failing;
 mod grouping;
@@ -23,6 +24,7 @@ mod parts;
 mod rank;
 mod remember;
 mod scalar;
+mod session;
 mod set_ops;
 mod staying;
 mod temporal;
@@ -36,9 +38,11 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType, Step};
 use crate::sql::retention::Retentions;
 
+pub use close::on_window_close;
 pub use leaf::RelationSource;
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
+pub use session::Sessions;
 pub use set_ops::{Multiset, MultisetKind};
 pub use staying::Staying;
 

@@ -24,6 +24,7 @@ use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scala
 use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
+use super::session::Sessions;
 use super::{Staying, failing, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
@@ -50,7 +51,11 @@ pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
         LogicalPlan::Sort(sort) => name_in_from(&sort.input),
         LogicalPlan::Limit(limit) => name_in_from(&limit.input),
         LogicalPlan::Unnest(unnest) => name_in_from(&unnest.input),
-        LogicalPlan::Extension(extension) => name_in_from(&extension.node.as_any().downcast_ref::<Staying>()?.input),
+        LogicalPlan::Extension(extension) => {
+            let node = extension.node.as_any();
+            let input = node.downcast_ref::<Staying>().map(|staying| &staying.input);
+            name_in_from(input.or_else(|| node.downcast_ref::<Sessions>().map(Sessions::input))?)
+        }
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ use sqlparser::ast::{
     SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
+use super::group_windows;
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
@@ -68,7 +69,7 @@ impl VisitorMut for Prepare {
             refuse_join(&join.join_operator)?;
         }
         name_columns(&mut select.projection);
-        ControlFlow::Continue(())
+        group_windows::in_group_by(&mut select.group_by)
     }
 
     /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE.
@@ -80,7 +81,14 @@ impl VisitorMut for Prepare {
         let (left, right, negated) = match expr {
             Expr::Function(function) => {
                 with_separator(function);
-                return ControlFlow::Continue(());
+                return match group_windows::bound(function) {
+                    None => ControlFlow::Continue(()),
+                    Some(Ok(bound)) => {
+                        *expr = bound;
+                        ControlFlow::Continue(())
+                    }
+                    Some(Err(error)) => ControlFlow::Break(error),
+                };
             }
             Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_)) => {
                 return refuse(&[(true, "(a, b) IN (SELECT ...): say EXISTS (SELECT ... WHERE ...)")]);

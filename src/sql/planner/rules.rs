@@ -39,6 +39,7 @@ use super::Purpose;
 use super::context::options;
 use super::equalities::Equalities;
 use super::errors::planning;
+use super::group_windows::GroupWindows;
 use super::lateral::LateralColumns;
 use super::literals::ExactLiterals;
 use super::overflow::ConstantOverflow;
@@ -70,6 +71,7 @@ fn lost(error: DataFusionError) -> Error {
 /// What makes a plan mean what it says.
 fn analyzer(purpose: Purpose) -> Analyzer {
     let mut analyzer = Analyzer::with_rules(vec![
+        Arc::new(GroupWindows),
         Arc::new(FirstRows),
         Arc::new(LateralColumns),
         Arc::new(PlainSubqueries),

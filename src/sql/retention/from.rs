@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::ptr;
 
-use sqlparser::ast::{Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, TableFactor, TableWithJoins, Visit, Visitor};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, TableFactor, TableFunctionArgs,
+    TableWithJoins, Visit, Visitor,
+};
 
 use super::key;
 use crate::error::{Error, Result};
@@ -125,6 +128,7 @@ fn joined(parts: &Option<Vec<String>>) -> Option<String> {
 fn own_name(relation: &TableFactor) -> Option<String> {
     match relation {
         TableFactor::Table { name, alias: None, args: None, .. } => last(name),
+        TableFactor::Table { alias: None, args: Some(call), .. } => windowed(call),
         TableFactor::Table { alias, .. }
         | TableFactor::Derived { alias, .. }
         | TableFactor::TableFunction { alias, .. }
@@ -138,6 +142,18 @@ fn own_name(relation: &TableFactor) -> Option<String> {
         | TableFactor::MatchRecognize { alias, .. }
         | TableFactor::XmlTable { alias, .. }
         | TableFactor::SemanticView { alias, .. } => alias.as_ref().map(|alias| folded(&alias.name)),
+    }
+}
+
+/// The name of the table that a call of TUMBLE or its kin is on.
+fn windowed(call: &TableFunctionArgs) -> Option<String> {
+    match call.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(table)) | FunctionArg::Named { arg: FunctionArgExpr::Expr(table), .. } => match table {
+            Expr::Identifier(name) => Some(folded(name)),
+            Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
