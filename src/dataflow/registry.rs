@@ -1,6 +1,8 @@
 //! The traces that a worker's dataflows keep, by fingerprint: what later dataflows import.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use differential_dataflow::trace::TraceReader;
 use timely::progress::Antichain;
@@ -17,6 +19,8 @@ pub struct Registry {
     pub entries: HashMap<Fingerprint, Entry>,
     pub errors: HashMap<ErrorSource, RowTrace>,
     kept: HashMap<RelationId, Kept>,
+    /// When the clock has run out, if that is where it stands: what waits for a later instant happens then.
+    pub run_out: Rc<Cell<Option<Time>>>,
 }
 
 /// A trace, where its errors are, and the dataflow that maintains it.

@@ -9,6 +9,7 @@ mod arrangements;
 mod relations;
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{Arranged, ShutdownButton};
 use timely::dataflow::operators::CapabilitySet;
@@ -232,7 +233,13 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
-                (Collection { rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end), errors }, key)
+                (
+                    Collection {
+                        rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out)),
+                        errors,
+                    },
+                    key,
+                )
             }
             Node::Session { input, gap } => {
                 let (arranged, errors) = self.arranged_rows(input, "Session")?;

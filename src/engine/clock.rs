@@ -256,17 +256,16 @@ impl Timeline {
     }
 
     /// Moves an event clock as far as the watermarks let it. Where the clock runs out, all of its last instant has been
-    /// seen, and nothing that is due later happens.
+    /// seen, the windows that are open have closed, and nothing else that is due later happens.
     fn run(&self, state: &State) -> Result<()> {
         if state.clock() != Clock::Event {
             return Ok(());
         }
-        let to = match state.marks.reach(Instant::now()) {
-            Reach::Nowhere => return Ok(()),
-            Reach::Until(instant) => time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP),
-            Reach::Through(instant) => time::at(instant, EVENT_STEP + 1),
-        };
-        self.runtime.advance(to)
+        match state.marks.reach(Instant::now()) {
+            Reach::Nowhere => Ok(()),
+            Reach::Until(instant) => self.runtime.advance(time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP)),
+            Reach::Through(instant) => self.runtime.run_out(time::at(instant, EVENT_STEP + 1)),
+        }
     }
 }
 

@@ -163,6 +163,16 @@ impl Log {
         Ok(())
     }
 
+    /// Moves time to the moment at which it runs out, and completes that: what waits for later happens then.
+    pub fn run_out(&mut self, at: Time) -> Result<()> {
+        if at >= self.now {
+            self.advance(at)?;
+            self.send_all(|_| Command::RunOut(at))?;
+            self.advance(at + 1)?;
+        }
+        Ok(())
+    }
+
     pub fn settle(&self, progress: &Progress) -> Result<()> {
         let sent: Vec<u64> = self.workers.iter().map(|worker| worker.sent).collect();
         progress.wait(&sent, self.now)

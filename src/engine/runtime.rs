@@ -299,6 +299,11 @@ impl Runtime {
         self.log().advance(to)
     }
 
+    /// Moves the present time to where it runs out, unless it is there: windows that are open close then.
+    pub fn run_out(&self, at: Time) -> Result<()> {
+        self.log().run_out(at)
+    }
+
     /// Whether all that is complete has been worked off.
     #[cfg(test)]
     pub fn is_settled(&self) -> bool {

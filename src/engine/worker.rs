@@ -15,6 +15,7 @@ use timely::worker::Worker;
 use super::command_log::Progress;
 use super::publish::{ErrorBoard, Post, Publish, Send, Watch};
 use super::runtime::Time;
+use super::time;
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Registry, Size};
@@ -52,6 +53,8 @@ pub enum Command {
         messages: Vec<String>,
     },
     Advance(Time),
+    /// Time goes no further than to just after this: what waits for later happens then.
+    RunOut(Time),
     Peek {
         plan: Plan,
         until: Time,
@@ -202,7 +205,10 @@ impl<'w> Agent<'w> {
                     input.errors.send_batch(&mut updates);
                 }
             }
+            Command::RunOut(at) => self.registry.run_out.set(Some(at)),
             Command::Advance(to) => {
+                let stands = self.registry.run_out.get().filter(|run_out| time::ms(*run_out) == time::ms(to));
+                self.registry.run_out.set(stands);
                 self.now = to;
                 self.dataflows.values_mut().for_each(|running| running.advance(to));
             }
