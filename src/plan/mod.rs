@@ -27,6 +27,7 @@ mod explain;
 mod fingerprint;
 pub mod lower;
 mod memory;
+pub mod moments;
 mod rewrite;
 mod state;
 mod validity;
