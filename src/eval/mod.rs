@@ -14,6 +14,7 @@ mod exact;
 mod failure;
 mod fallible;
 mod linear;
+mod resume;
 mod unnest;
 mod window;
 
@@ -27,4 +28,5 @@ pub use equal::{comparable, comparing};
 pub use failure::constant_failure;
 pub use fallible::is_fallible;
 pub use linear::{Evaluated, run_steps};
-pub use window::{WindowAggregate, window};
+pub use resume::{Mark, Prefix, Slice, resumes, window_from};
+pub use window::{WindowAggregate, is_bounded, window};

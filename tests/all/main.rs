@@ -3,6 +3,7 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`comparisons`]: what is compared is compared exactly, whatever the types.
+//! - [`over`]: OVER windows on time equal SQLite run from scratch, in long partitions.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
@@ -18,6 +19,7 @@ mod comparisons;
 mod generator;
 mod oracle;
 mod oracle_queries;
+mod over;
 mod query_files;
 mod random_queries;
 mod retention;
