@@ -218,13 +218,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 }
                 (Collection { rows, errors: sources }, input.key)
             }
-            Node::Window { input, functions } => {
+            Node::Window { input, order, functions } => {
                 let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
-                let logic = Window {
-                    functions: functions.clone(),
-                    rows: Codec::new(input.input.row(), input.key)?,
-                    outputs: Codec::new(&outputs, 0)?,
-                };
+                let rows = Codec::new(input.input.row(), input.key)?;
+                let values = &input.input.row().columns[input.key..];
+                let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;

@@ -2,6 +2,8 @@
 //!
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
+//! - [`comparisons`]: what is compared is compared exactly, whatever the types.
+//! - [`over`]: OVER windows on time equal SQLite run from scratch, in long partitions.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
@@ -16,10 +18,12 @@
 mod check;
 mod closing;
 mod command;
+mod comparisons;
 mod event_time;
 mod generator;
 mod oracle;
 mod oracle_queries;
+mod over;
 mod query_files;
 mod random_queries;
 mod retention;

@@ -72,8 +72,10 @@ impl VisitorMut for Prepare {
         group_windows::in_group_by(&mut select.group_by)
     }
 
-    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE.
+    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE, and a moment
+    /// with more digits than a TIMESTAMP has is a TIMESTAMP(9).
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        with_all_digits(expr);
         if let Some(double) = as_double(expr) {
             *expr = double;
             return ControlFlow::Continue(());
@@ -152,6 +154,17 @@ fn as_double(expr: &Expr) -> Option<Expr> {
         array: false,
         format: None,
     })
+}
+
+/// A literal's type is one that has all of its digits.
+fn with_all_digits(expr: &mut Expr) {
+    let Expr::TypedString(typed) = expr else { return };
+    let Value::SingleQuotedString(text) = &typed.value.value else { return };
+    let digits = text.rsplit_once('.').map_or(0, |(_, behind)| behind.bytes().take_while(u8::is_ascii_digit).count());
+    match &mut typed.data_type {
+        SqlType::Timestamp(precision @ None, _) | SqlType::TimestampNtz(precision @ None) if digits > 6 => *precision = Some(9),
+        _ => {}
+    }
 }
 
 /// Refuses joins that DataFusion's planner does not know, or that it plans wrongly: a column that USING names is the
