@@ -349,8 +349,13 @@ impl<C: Remembered> Round<C> {
             }
             self.coming.push(Coming { end, hash: key_hash(scope), id: None });
         }
+        // In steps that do not wait for one another: mostly the guess is right.
+        self.coming.iter_mut().for_each(|coming| coming.id = scopes.guess(coming.hash));
         for coming in &mut self.coming {
-            coming.id = scopes.find(coming.hash, scope_of(sealed, &sealed.entries[coming.end - 1], kind));
+            let scope = scope_of(sealed, &sealed.entries[coming.end - 1], kind);
+            if coming.id.is_some_and(|id| Bytes(scopes.bytes(id)) != Bytes(scope)) {
+                coming.id = scopes.find(coming.hash, scope);
+            }
         }
         self.coming.reverse();
     }
