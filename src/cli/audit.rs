@@ -144,9 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_at_most_a_hundred_columns_wide_whatever_is_in_it() {
+    fn a_block_is_at_most_a_hundred_columns_wide_whatever_its_rows_and_ttls() {
         let row = |c: &str| Some(format!("({})", c.repeat(300)));
-        let (state, exact_state) = (Footprint { rows: 9 << 40, bytes: 9 << 50, expired: 9 << 40 }, Footprint::default());
+        let (state, exact_state) = (Footprint { rows: 9 << 40, bytes: 9 << 50, expired: 9 << 20 }, Footprint::default());
         let first = FirstDifference { at: 0, added: row("a"), missing: row("ä") };
         let compared =
             Compared { rows: 1, differ: 0, worst: 2, worst_at: Some(253_402_300_799_999), first: Some(first), state, exact_state };
