@@ -18,7 +18,7 @@ use super::runtime::Time;
 use super::time;
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
-use crate::dataflow::registry::{Label, Registry, Size};
+use crate::dataflow::registry::{Label, Measure, Registry, Size};
 use crate::dataflow::render::{ClockInput, Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
@@ -63,6 +63,7 @@ pub enum Command {
     /// Arrangements forget by other figures from now on, and are known by other names.
     Alter(Arc<Alteration>),
     Sizes {
+        measure: Measure,
         reply: Sender<Vec<(Fingerprint, Size)>>,
     },
     Shutdown,
@@ -219,8 +220,8 @@ impl<'w> Agent<'w> {
                 }
             },
             Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
-            Command::Sizes { reply } => {
-                let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size()));
+            Command::Sizes { measure, reply } => {
+                let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size(measure)));
                 let _gone = reply.send(sizes.collect());
             }
             Command::Shutdown => {}
