@@ -6,6 +6,8 @@
 
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
+
 use super::clock::Clock;
 use super::event_time::{EventTime, Stamped};
 use super::reader::pick;
@@ -79,7 +81,7 @@ impl<'a> Moment<'a> {
                 if let Some(failure) = stamped.failed.first() {
                     return Err(Error::Data(failure.clone()));
                 }
-                self.place(Follower::Table(table.id), event, rows, &stamped, judge)?
+                self.place(Follower::Table(table.id), (table, event), rows, &stamped, judge)?
             }
         };
         let late = given - rows.count();
@@ -94,7 +96,7 @@ impl<'a> Moment<'a> {
             (Some(event), Some(follower), rows @ (Rows::Diffs { .. } | Rows::Ops { .. })) => {
                 let (rows, mut stamped) = stamp(table, event, rows)?;
                 untimed = std::mem::take(&mut stamped.failed);
-                self.place(follower, event, rows, &stamped, Judge::Rows)?
+                self.place(follower, (table, event), rows, &stamped, Judge::Rows)?
             }
             (_, _, rows) => Placed { rows, times: None },
         };
@@ -111,14 +113,25 @@ impl<'a> Moment<'a> {
         table.event_time.as_ref().filter(|_| self.is_event())
     }
 
-    fn place(&mut self, follower: Follower, event: &EventTime, rows: Rows, stamped: &Stamped, judge: Judge) -> Result<Placed> {
+    fn place(
+        &mut self,
+        follower: Follower,
+        (table, event): (&Table, &EventTime),
+        rows: Rows,
+        stamped: &Stamped,
+        judge: Judge,
+    ) -> Result<Placed> {
         let present = (self.tick, self.now(), Instant::now());
         let instants = self.marks.place(follower, stamped, (judge, event.late), |row| rows.is_added(row), present);
         let rows = rows.only(|row| instants[row].is_some())?;
         if !self.marks.leads(follower) {
             return Ok(Placed { rows, times: None });
         }
-        let times = instants.iter().flatten().map(|instant| time::at(*instant, EVENT_STEP)).collect();
+        let instants: Vec<i64> = instants.into_iter().flatten().collect();
+        // What is accepted behind the present time happens now.
+        let happens: Vec<i64> = instants.iter().map(|instant| self.now().max(*instant)).collect();
+        let rows = rows.map(|rows| table.as_of(rows, &happens))?;
+        let times = instants.into_iter().map(|instant| time::at(instant, EVENT_STEP)).collect();
         Ok(Placed { rows, times: Some(times) })
     }
 }
@@ -157,6 +170,15 @@ impl Rows {
             Rows::Ops { ops, .. } => ops.len(),
             Rows::Errors(errors) => errors.len(),
         }
+    }
+
+    /// Other rows in the place of these, one for one.
+    fn map(self, other: impl FnOnce(RecordBatch) -> Result<RecordBatch>) -> Result<Self> {
+        Ok(match self {
+            Rows::Diffs { rows, diffs } => Rows::Diffs { rows: other(rows)?, diffs },
+            Rows::Ops { rows, ops } => Rows::Ops { rows: other(rows)?, ops },
+            errors @ Rows::Errors(_) => errors,
+        })
     }
 
     /// Those of the rows that are to stay, asked of each in order.
