@@ -128,12 +128,12 @@ impl Scopes {
 
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
-        for id in scopes.iter() {
-            let (hash, name) = (key_hash(self.bytes(*id)), &self.records.get(*id).name);
+        let hashes: Vec<u64> = scopes.iter().map(|id| key_hash(self.bytes(*id))).collect();
+        for (id, hash) in scopes.iter().zip(hashes) {
             if let Ok(entry) = self.table.find_entry(hash, |other| other == id) {
                 entry.remove();
             }
-            self.names.remove(name);
+            self.names.remove(&self.records.get(*id).name);
         }
         self.free.append(scopes);
     }
