@@ -280,11 +280,7 @@ impl<C: Remembered> Round<C> {
     const AHEAD: usize = 256;
 
     fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: C::Reader) -> Self {
-        let mut draft = sealed.draft(sealed.entries.len() + due.len());
-        if !due.is_empty() {
-            // What comes and what goes is not alike.
-            draft.expect(sealed.entries.len() + due.len());
-        }
+        let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
             sealed,

@@ -23,8 +23,6 @@ pub trait Draft: Default + 'static {
 
     /// Makes room for the bytes of this many more rows like this one.
     fn reserve(&mut self, rows: usize, key: &[u8], value: &[u8]);
-    /// Makes room for this many more updates whose times and changes are not alike.
-    fn expect(&mut self, updates: usize);
     /// Adds an update of the row `key ++ value`, which is not before the one that was added last.
     fn add(&mut self, key: &[u8], value: &[u8], time: Time, change: &Self::Change);
     /// The batch, with its memory as it has grown; None where nothing is in it.
@@ -147,11 +145,6 @@ impl Draft for RowDraft {
         self.vals.vals.reserve(rows, value.len());
     }
 
-    fn expect(&mut self, updates: usize) {
-        self.changes.written.times.reserve(updates);
-        self.changes.written.diffs.reserve(updates);
-    }
-
     #[inline]
     fn add(&mut self, key: &[u8], value: &[u8], time: Time, change: &Diff) {
         let (last_key, last_value) = self.row.split_at(self.key_len);
@@ -206,11 +199,6 @@ impl Draft for SumDraft {
 
     fn reserve(&mut self, rows: usize, key: &[u8], _: &[u8]) {
         self.keys.reserve(rows, key.len());
-    }
-
-    fn expect(&mut self, updates: usize) {
-        self.changes.written.times.reserve(updates);
-        self.changes.written.diffs.reserve(updates);
     }
 
     #[inline]

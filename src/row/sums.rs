@@ -411,12 +411,6 @@ impl SumsContainer {
         8 * (self.rows.capacity() + self.slots.capacity()) + self.bounds.memory()
     }
 
-    /// Makes room for this many more, of a slot each.
-    pub fn reserve(&mut self, more: usize) {
-        self.rows.reserve(more);
-        self.slots.reserve(more);
-    }
-
     /// Gives back what is not needed.
     pub fn fit(&mut self) {
         self.rows.shrink_to_fit();

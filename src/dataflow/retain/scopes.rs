@@ -128,8 +128,8 @@ impl Scopes {
 
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
-        let hashes: Vec<u64> = scopes.iter().map(|id| key_hash(self.bytes(*id))).collect();
-        for (id, hash) in scopes.iter().zip(hashes) {
+        for id in scopes.iter() {
+            let hash = key_hash(self.bytes(*id));
             if let Ok(entry) = self.table.find_entry(hash, |other| other == id) {
                 entry.remove();
             }
