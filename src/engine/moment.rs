@@ -77,10 +77,7 @@ impl<'a> Moment<'a> {
         let Placed { rows, times } = match self.event_time(table) {
             None => Placed { rows, times: None },
             Some(event) => {
-                let (rows, stamped) = stamp(table, event, rows)?;
-                if let Some(failure) = stamped.failed.first() {
-                    return Err(Error::Data(failure.clone()));
-                }
+                let (rows, stamped) = stamp_all(table, event, rows)?;
                 self.place(Follower::Table(table.id), (table, event), rows, &stamped, judge)?
             }
         };
@@ -137,7 +134,7 @@ impl<'a> Moment<'a> {
 }
 
 /// Rows with their times; those that have none are left out.
-pub(super) fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
+fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
     let stamped = match &rows {
         Rows::Errors(_) => return Err(Error::invalid(format!("table '{}': errors have no time", table.name))),
         Rows::Diffs { rows, .. } => event.stamp(&table.name, rows, |_| false),
@@ -151,6 +148,15 @@ pub(super) fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Row
         }
     };
     Ok((rows, stamped))
+}
+
+/// Rows with their times; one that has none is an error.
+pub(super) fn stamp_all(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
+    let (rows, mut stamped) = stamp(table, event, rows)?;
+    match stamped.failed.is_empty() {
+        true => Ok((rows, stamped)),
+        false => Err(Error::Data(stamped.failed.swap_remove(0))),
+    }
 }
 
 impl Rows {
