@@ -13,9 +13,10 @@
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
 //!
-//! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`world`] makes tables
-//! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
+//! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
+//! [`world`] makes tables change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
+mod both;
 mod check;
 mod closing;
 mod command;
