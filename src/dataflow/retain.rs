@@ -21,6 +21,7 @@
 //! A million scopes may be due at one instant. What is due is worked off in rounds of bounded length, between which the
 //! worker's other operators run.
 
+mod deadlines;
 mod names;
 mod remembered;
 mod scopes;
@@ -47,6 +48,7 @@ use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
 use scopes::{ScopeId, Scopes};
 
+pub use deadlines::Deadlines;
 pub use remembered::Remembered;
 
 /// A retained arrangement at work, for whoever asks how it is or changes what it forgets.
@@ -126,27 +128,27 @@ pub enum Writes {
     Upserts,
 }
 
-/// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
-pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
+/// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them at their `deadlines`.
+pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
     DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
 {
     if peers(stream.scope()) == 1 {
-        arrange_core(stream, Pipeline, retention, writes, name)
+        arrange_core(stream, Pipeline, deadlines, writes, name)
     } else {
-        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), retention, writes, name)
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name)
     }
 }
 
-fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
+fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     P: ParallelizationContract<Time, C>,
 {
     let scope = stream.scope();
-    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(retention), expired: 0, late_retractions: 0, lower: 0 }));
+    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(deadlines), expired: 0, late_retractions: 0, lower: 0 }));
     let kept = Rc::clone(&keeper);
     let mut trace = None;
     let trace_out = &mut trace;

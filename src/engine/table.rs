@@ -128,19 +128,21 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        let get = |flow, row| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow }, row);
+        let get = |flow, row, time| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow, time }, row);
         let flow = match self.spec() {
             Some(_) if !self.primary_key.is_empty() => {
                 let others = (0..self.row.len()).filter(|column| !self.primary_key.contains(column));
                 let columns = self.primary_key.iter().copied().chain(others).map(|column| self.row.columns[column].clone());
-                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns)), self.primary_key.len());
+                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns), None), self.primary_key.len());
                 let retention = self.memory.retention(Scope::Group);
                 Flow::Upserts(Arc::new(Arrangement { retention, memory: self.memory.clone(), ..rows }))
             }
             Some(spec) if !spec.retracts() => Flow::Appends,
             _ => Flow::Changes,
         };
-        get(flow, self.row.clone())
+        // What takes rows away, or replaces them, can do so at any time.
+        let time = self.event_time.as_ref().and_then(EventTime::column).filter(|_| matches!(flow, Flow::Appends));
+        get(flow, self.row.clone(), time)
     }
 
     /// The table as a dataflow knows it.

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use super::{Arrangement, Layout, Node, Origin, Plan, Policy};
+use super::{Arrangement, Closes, Column, Layout, Node, Origin, Plan, Policy};
+use crate::sql::duration::format_duration;
 
 /// What bounds an arrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
     /// It forgets by itself.
     Retention,
+    /// It forgets what is over, from an instant on that is so written.
+    Closes(String),
     /// What it reads is taken away again, so that it holds no more than what the operators under it remember; or it is one
     /// group's sums, whatever it reads.
     Input,
@@ -22,6 +25,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Bound::Retention => f.write_str("ttl"),
+            Bound::Closes(until) => write!(f, "until {until}"),
             Bound::Input => f.write_str("its input"),
             Bound::Filter => f.write_str("a temporal filter"),
             Bound::Nothing(reason) => write!(f, "unbounded because {reason}"),
@@ -38,6 +42,7 @@ impl Arrangement {
         };
         match self.input.limit() {
             _ if self.forgets() => Bound::Retention,
+            _ if let Some(until) = self.until() => Bound::Closes(until),
             Some(Limit::Filter) => Bound::Filter,
             Some(Limit::Memory) => Bound::Input,
             None if self.is_one_sum() => Bound::Input,
@@ -45,7 +50,18 @@ impl Arrangement {
         }
     }
 
-    /// Whether it forgets by itself.
+    /// When a scope is over, if the times of its rows say so.
+    pub fn closes(&self) -> Option<Closes> {
+        self.retention.and_then(|retention| retention.closes)
+    }
+
+    /// That in words.
+    fn until(&self) -> Option<String> {
+        let Closes { column, after } = self.closes()?;
+        Some(after_column(&self.input.row().columns[column], after))
+    }
+
+    /// Whether it forgets by a ttl.
     pub fn forgets(&self) -> bool {
         self.retention.is_some_and(|retention| retention.ttl.is_some())
     }
@@ -56,7 +72,17 @@ impl Arrangement {
     }
 
     fn limit(&self) -> Option<Limit> {
-        if self.bound() == Bound::Retention { Some(Limit::Memory) } else { self.input.limit() }
+        if matches!(self.bound(), Bound::Retention | Bound::Closes(_)) { Some(Limit::Memory) } else { self.input.limit() }
+    }
+}
+
+/// An instant so many milliseconds after the one in a column, in words.
+pub(super) fn after_column(column: &Column, after: i64) -> String {
+    let distance = format_duration(after.unsigned_abs());
+    match after {
+        0 => column.name.clone(),
+        1.. => format!("{} + {distance}", column.name),
+        _ => format!("{} - {distance}", column.name),
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
 //! - [`closing`]: what is said when windows close, on random timelines, beside a model.
+//! - [`derived`]: what is over is forgotten by itself, and nobody can tell but by the memory.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -16,6 +17,7 @@
 mod check;
 mod closing;
 mod command;
+mod derived;
 mod event_time;
 mod generator;
 mod oracle;

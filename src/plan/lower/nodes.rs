@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 
-use crate::plan::{Arrangement, Column, JoinKind, Layout, Node, Output, Part, Plan, RowType, Threshold};
+use crate::plan::{Arrangement, Column, JoinKind, Layout, Memory, Node, Output, Part, Plan, RowType, Threshold};
 
 use super::scalar::{Item, pick_all};
 use super::{linear, remember};
@@ -56,11 +56,11 @@ pub(super) fn reduce(key: &[Column], parts: Vec<Part>, outputs: Vec<Output>, alw
 }
 
 /// Each row of `input` once, or as often as it is there where that is above zero.
-pub(super) fn threshold(input: Plan, kind: Threshold) -> Plan {
+pub(super) fn threshold(input: Plan, kind: Threshold, memory: &Memory) -> Plan {
     // Nothing is asked of a row but its multiplicity: a count in the difference, and no value.
     let width = input.row().len();
     let items = pick_all(input.row());
-    let input = arranged(linear::project(input, items), width, Layout::Sums(vec![]), None);
+    let input = arranged(linear::project(input, items), width, Layout::Sums(vec![]), None).with_memory(memory);
     let row = input.input.row().clone();
     Plan::new(Node::Threshold { input, kind }, row)
 }
