@@ -57,9 +57,9 @@ Examples:
   weir check queries/join.sql --deny-unbounded || echo 'it may grow for ever'";
 
 const AUDIT_EXAMPLES: &str = "\
-Runs the script to the end of its input and keeps every view up to date twice: with its state_ttl and without. The table
-has a row a view: the rows of the exact result, how many of them differ at the end and at worst, and the state that each
-of the two keeps. A row differs that a consumer has too often or not often enough, by the changes it was told of.
+Runs the script to the end of its input and keeps every view up to date twice: with its state_ttl and without. It prints
+of each view the rows of the exact result, how many of them differ at the end and at worst, and the state that each of
+the two keeps. A row differs that a consumer has too often or not often enough, by the changes it was told of.
 
 The script's own results are not shown, and its sinks are not written. Retention follows the clock, so a script that
 is to show what a ttl does moves a manual one: SET clock = 'manual', ADVANCE.

@@ -6,27 +6,36 @@
 //! more than the rows of the windows that are open.
 //!
 //! An update that comes when its window has closed happens at once: it corrects what has been said. A row without a
-//! window does not wait.
+//! window does not wait. Where the clock has run out, at the end of all input, every window is closed.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
-use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 
 use super::arrange::give_all;
+use super::settle::changes;
 use crate::engine::time;
 use crate::plan::Column;
+use crate::row::spine::Sealed;
 use crate::row::{Diff, Time, Updates, UpdatesBuilder, instant, prefix_len};
 
 /// Delays rows that begin with `before` until the instant in the column that comes next, which sorts ascending, plus
-/// `before_end` milliseconds.
-pub fn delay<'s>(rows: Stream<'s, Time, Updates>, before: Vec<Column>, before_end: i64) -> Stream<'s, Time, Updates> {
-    rows.unary_frontier(Pipeline, "Delay", move |_, _| {
+/// `before_end` milliseconds; no longer than until the clock has `run_out`.
+pub fn delay<'s>(
+    rows: Stream<'s, Time, Updates>,
+    before: Vec<Column>,
+    before_end: i64,
+    run_out: Rc<Cell<Option<Time>>>,
+) -> Stream<'s, Time, Updates> {
+    rows.unary_frontier(Pipeline, "Delay", move |capability, _| {
         let mut waiting = Waiting::default();
-        let mut held: Option<Capability<Time>> = None;
+        // At the frontier, no earlier: time may run out there.
+        let mut held = Some(capability);
         move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
             input.for_each(|capability, updates| {
                 let mut now = UpdatesBuilder::default();
@@ -38,18 +47,16 @@ pub fn delay<'s>(rows: Stream<'s, Time, Updates>, before: Vec<Column>, before_en
                     }
                 }
                 give_all(now, output, &capability);
-                let is_earlier = held.as_ref().is_none_or(|held| capability.least().is_some_and(|time| time < held.time()));
-                if is_earlier {
-                    held = capability.retain_least(0);
-                }
             });
+            let upper = frontier.frontier().first().copied();
             if let Some(capability) = &held {
                 let mut due = UpdatesBuilder::default();
-                waiting.release(frontier.frontier().first().copied(), &mut due);
+                let run_out = run_out.get().map(|run_out| run_out.max(*capability.time()));
+                waiting.release(upper, run_out, &mut due);
                 give_all(due, output, capability);
             }
-            match (waiting.first(), &mut held) {
-                (Some(first), Some(capability)) => capability.downgrade(&first),
+            match (upper, &mut held) {
+                (Some(upper), Some(capability)) => capability.downgrade(&upper),
                 _ => held = None,
             }
         }
@@ -84,15 +91,13 @@ impl Waiting {
         }
     }
 
-    /// The first time for which something waits.
-    fn first(&self) -> Option<Time> {
-        self.0.first_key_value().map(|(close, _)| *close)
-    }
-
-    /// Hands over all that is due before a time; None: all.
-    fn release(&mut self, before: Option<Time>, into: &mut UpdatesBuilder) {
-        while let Some(first) = self.0.first_entry().filter(|entry| before.is_none_or(|before| *entry.key() < before)) {
-            let close = *first.key();
+    /// Hands over all that is due before a time (None: all); and, where time has run out before it, what is due later, at the
+    /// moment at which it has.
+    fn release(&mut self, before: Option<Time>, run_out: Option<Time>, into: &mut UpdatesBuilder) {
+        let is_due = |time: Time| before.is_none_or(|before| time < before);
+        let run_out = run_out.filter(|run_out| is_due(*run_out));
+        while let Some(first) = self.0.first_entry().filter(|entry| run_out.is_some() || is_due(*entry.key())) {
+            let close = run_out.map_or(*first.key(), |run_out| run_out.min(*first.key()));
             let mut due = first.remove();
             due.add_up(close);
             into.push_container(due.updates);
@@ -103,14 +108,10 @@ impl Waiting {
 impl Due {
     /// Makes one update of those of each row.
     fn add_up(&mut self, close: Time) {
-        let had = std::mem::take(&mut self.updates);
-        let mut order: Vec<usize> = (0..had.len()).collect();
-        order.sort_unstable_by_key(|index| (had.row(*index), had.key(*index).len()));
-        for same in order.chunk_by(|a, b| had.key(*a) == had.key(*b) && had.value(*a) == had.value(*b)) {
-            let diff: Diff = same.iter().map(|index| had.diff(*index)).sum();
-            if diff != 0 {
-                self.updates.push(had.key(same[0]), had.value(same[0]), close, diff);
-            }
+        let sealed = Sealed::of([std::mem::take(&mut self.updates)]);
+        for change in changes(&sealed) {
+            let (key, value) = change.row.split_at(change.key_len);
+            self.updates.push(key, value, close, change.diff);
         }
         self.distinct = self.updates.len();
     }

@@ -9,6 +9,7 @@ mod arrangements;
 mod relations;
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{Arranged, ShutdownButton};
 use timely::dataflow::operators::CapabilitySet;
@@ -217,13 +218,11 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 }
                 (Collection { rows, errors: sources }, input.key)
             }
-            Node::Window { input, functions } => {
+            Node::Window { input, order, functions } => {
                 let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
-                let logic = Window {
-                    functions: functions.clone(),
-                    rows: Codec::new(input.input.row(), input.key)?,
-                    outputs: Codec::new(&outputs, 0)?,
-                };
+                let rows = Codec::new(input.input.row(), input.key)?;
+                let values = &input.input.row().columns[input.key..];
+                let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
@@ -232,7 +231,13 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
-                (Collection { rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end), errors }, key)
+                (
+                    Collection {
+                        rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out)),
+                        errors,
+                    },
+                    key,
+                )
             }
             Node::Session { input, gap } => {
                 let (arranged, errors) = self.arranged_rows(input, "Session")?;

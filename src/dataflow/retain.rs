@@ -43,7 +43,7 @@ use super::owned::{Batches, Owned};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::draft::Draft;
-use crate::row::reclaim::{Contents, Reclaiming};
+use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
 use scopes::{ScopeId, Scopes};
@@ -165,7 +165,7 @@ where
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let due = kept.borrow_mut().take_due(&upper);
-                round = Some(Round::new(upper, sealed, writes, due, owned.contents()));
+                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.batches())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -198,12 +198,12 @@ struct Life {
 }
 
 impl Forgetting {
-    /// Takes note of a write to a scope, which comes into being with it or again.
-    fn write(&mut self, life: &mut Life, scope: &[u8], now: u64) {
+    /// Takes note of a write of a row of a scope, which comes into being with it or again.
+    fn write(&mut self, life: &mut Life, (scope, row): (&[u8], &[u8]), now: u64) {
         match life.id {
-            Some(id) if life.alive => self.scopes.touch(id, now),
-            Some(id) => self.scopes.revive(id, now),
-            None => life.id = Some(self.scopes.create(life.hash, scope, life.key_len, now)),
+            Some(id) if life.alive => self.scopes.touch(id, row, now),
+            Some(id) => self.scopes.revive(id, row, now),
+            None => life.id = Some(self.scopes.create(life.hash, (scope, row), life.key_len, now)),
         }
         life.alive = true;
     }
@@ -240,7 +240,7 @@ struct Round<C: Remembered> {
     sealed: Sealed<C>,
     writes: Writes,
     due: Vec<(u64, ScopeId)>,
-    contents: Contents<C::Batch>,
+    contents: C::Reader,
     /// How far it has come.
     next_entry: usize,
     next_due: usize,
@@ -281,7 +281,7 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked for one after the other, so that the processor waits for several places of memory at a time.
     const AHEAD: usize = 256;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: Contents<C::Batch>) -> Self {
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: C::Reader) -> Self {
         let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
@@ -351,8 +351,13 @@ impl<C: Remembered> Round<C> {
             }
             self.coming.push(Coming { end, hash: key_hash(scope), id: None });
         }
+        // In steps that do not wait for one another: mostly the guess is right.
+        self.coming.iter_mut().for_each(|coming| coming.id = scopes.guess(coming.hash));
         for coming in &mut self.coming {
-            coming.id = scopes.find(coming.hash, scope_of(sealed, &sealed.entries[coming.end - 1], kind));
+            let scope = scope_of(sealed, &sealed.entries[coming.end - 1], kind);
+            if coming.id.is_some_and(|id| Bytes(scopes.bytes(id)) != Bytes(scope)) {
+                coming.id = scopes.find(coming.hash, scope);
+            }
         }
         self.coming.reverse();
     }
@@ -373,7 +378,7 @@ impl<C: Remembered> Round<C> {
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
         C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), |row, change| {
-            draft.add(&row[..key_len], &row[key_len..], time, &C::negated(&change));
+            draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
         });
         forgetting.expired += u64::from(anything);
@@ -401,7 +406,9 @@ impl<C: Remembered> Round<C> {
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);
         } else if plain && id.is_none_or(|id| forgetting.due(id) > now) {
-            forgetting.write(&mut life, scope, now);
+            // Of a group's rows the last is the one with the latest time, where that is what counts.
+            let (last, index) = sealed.at(end - 1);
+            forgetting.write(&mut life, (scope, last.order(index)), now);
             if life.id.is_none_or(|id| forgetting.due(id) < self.horizon()) {
                 self.gather(sealed, start, end);
                 self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
@@ -416,7 +423,8 @@ impl<C: Remembered> Round<C> {
                     self.life.clear();
                 }
                 if self.apply(sealed, number, key_len, life.base, forgetting) {
-                    forgetting.write(&mut life, scope, now);
+                    let (updates, index) = sealed.at(self.events[number].first);
+                    forgetting.write(&mut life, (scope, updates.order(index)), now);
                 }
             }
         }
@@ -495,7 +503,7 @@ impl<C: Remembered> Round<C> {
                 self.life.clear();
                 self.life.extend(next.map(|_| (*position, C::of_rows(1))));
             }
-            forgetting.write(life, key, now);
+            forgetting.write(life, (key, key), now);
         }
     }
 
@@ -571,13 +579,13 @@ impl<C: Remembered> Round<C> {
         let made = &mut self.made;
         if base {
             C::look_up(&mut self.contents, bytes, key_len, whole_key, |row, change| {
-                made.give(row, key_len, time, &C::negated(&change));
+                made.give(row, key_len, time, &C::negated(change));
                 anything = true;
             });
         }
         for (position, change) in &self.life {
             let (updates, index) = sealed.at(*position);
-            made.give(updates.order(index), key_len, time, &C::negated(change));
+            made.give(updates.order(index), key_len, time, &C::negated(change.clone()));
         }
         forgetting.expired += u64::from(anything);
     }

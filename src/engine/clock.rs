@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::lock;
-use super::moment::{Moment, stamp};
+use super::moment::{Moment, stamp_all};
 use super::runtime::{Rows, Runtime};
 use super::table::Table;
 use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, Time};
@@ -190,10 +190,7 @@ impl Timeline {
         let Some(event) = table.event_time.as_ref().filter(|_| state.clock() == Clock::Event) else {
             return Ok((rows, 0));
         };
-        let (rows, stamped) = stamp(table, event, rows)?;
-        if let Some(failure) = stamped.failed.first() {
-            return Err(Error::Data(failure.clone()));
-        }
+        let (rows, stamped) = stamp_all(table, event, rows)?;
         if judge != Judge::Step {
             return Ok((rows, 0));
         }
@@ -261,17 +258,16 @@ impl Timeline {
     }
 
     /// Moves an event clock as far as the watermarks let it. Where the clock runs out, all of its last instant has been
-    /// seen, and nothing that is due later happens.
+    /// seen, the windows that are open have closed, and nothing else that is due later happens.
     fn run(&self, state: &State) -> Result<()> {
         if state.clock() != Clock::Event {
             return Ok(());
         }
-        let to = match state.marks.reach(Instant::now()) {
-            Reach::Nowhere => return Ok(()),
-            Reach::Until(instant) => time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP),
-            Reach::Through(instant) => time::at(instant, EVENT_STEP + 1),
-        };
-        self.runtime.advance(to)
+        match state.marks.reach(Instant::now()) {
+            Reach::Nowhere => Ok(()),
+            Reach::Until(instant) => self.runtime.advance(time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP)),
+            Reach::Through(instant) => self.runtime.run_out(time::at(instant, EVENT_STEP + 1)),
+        }
     }
 }
 

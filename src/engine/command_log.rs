@@ -14,7 +14,7 @@ use super::runtime::{DataflowId, Rows, Time};
 use super::worker::{Built, Command};
 use crate::connector::Op;
 use crate::dataflow::columnar::{ColumnBatch, Times};
-use crate::dataflow::registry::{Label, Size};
+use crate::dataflow::registry::{Label, Measure, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
 use crate::plan::{Fingerprint, Node, Plan, RelationId};
@@ -163,6 +163,16 @@ impl Log {
         Ok(())
     }
 
+    /// Moves time to the moment at which it runs out, and completes that: what waits for later happens then.
+    pub fn run_out(&mut self, at: Time) -> Result<()> {
+        if at >= self.now {
+            self.advance(at)?;
+            self.send_all(|_| Command::RunOut(at))?;
+            self.advance(at + 1)?;
+        }
+        Ok(())
+    }
+
     pub fn settle(&self, progress: &Progress) -> Result<()> {
         let sent: Vec<u64> = self.workers.iter().map(|worker| worker.sent).collect();
         progress.wait(&sent, self.now)
@@ -203,9 +213,9 @@ impl Log {
     }
 
     /// The sizes of all arrangements as they are, of all workers together.
-    pub fn sizes(&mut self, progress: &Progress) -> Result<HashMap<Fingerprint, Size>> {
+    pub fn sizes(&mut self, measure: Measure, progress: &Progress) -> Result<HashMap<Fingerprint, Size>> {
         let (reply, answers) = channel();
-        self.send_all(|_| Command::Sizes { reply: reply.clone() })?;
+        self.send_all(|_| Command::Sizes { measure, reply: reply.clone() })?;
         let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
         for (id, part) in progress.gather(&answers, self.workers.len())?.into_iter().flatten() {
             let size = sizes.entry(id).or_default();

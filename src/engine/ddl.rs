@@ -159,7 +159,7 @@ impl Session {
     pub fn alter_view(&mut self, name: &str, options: &[SqlOption]) -> Result<Outcome> {
         self.check_no_transaction("ALTER VIEW")?;
         let view = self.catalog.view(name)?;
-        let said: Vec<String> = options.iter().map(|option| format!("'{}' = '{}'", option.name, option.value)).collect();
+        let text = altered_text(&view.text, name, options);
         let options = altered(&view.options, options);
         let (planned, _) = self.plan_remembering(&view.query, Purpose::Maintain, &options)?;
         let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -183,7 +183,7 @@ impl Session {
         }
         if let Some(view) = self.catalog.view_mut(name) {
             view.options = options;
-            view.text.push_str(&format!(";\nALTER VIEW {name} SET ({})", said.join(", ")));
+            view.text = text;
         }
         let note = if is_same { " (nothing of what it remembers has changed)" } else { "" };
         Ok(Outcome::Done(format!("ALTER VIEW {name}{note}")))
@@ -240,6 +240,25 @@ impl Session {
         self.remove(&Member::View(name.to_string()))?;
         Ok(done)
     }
+}
+
+/// The statements that make a view, with an ALTER VIEW more: each ends with a semicolon.
+fn altered_text(text: &str, view: &str, options: &[SqlOption]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let said: Vec<String> = options.iter().map(|option| format!("{} = {}", quoted(&option.name), quoted(&option.value))).collect();
+    let is_plain =
+        |name: &str| name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+    let view = if is_plain(view) { view.to_owned() } else { format!("`{}`", view.replace('`', "``")) };
+    // A comment at the end would swallow it.
+    let in_comment = text.lines().last().is_some_and(|line| line.contains("--"));
+    let end = if text.ends_with(';') {
+        ""
+    } else if in_comment {
+        "\n;"
+    } else {
+        ";"
+    };
+    format!("{text}{end}\nALTER VIEW {view} SET ({});", said.join(", "))
 }
 
 /// Whether an option is about what is remembered, and not the connector's.

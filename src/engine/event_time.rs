@@ -19,7 +19,7 @@ use super::table::find;
 use super::time::LAST_INSTANT;
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Column, RowType, Scalar, Step, TimeColumn};
+use crate::plan::{Changes, Column, RowType, Scalar, Step, TimeColumn};
 use crate::sql::duration::{format_duration, parse_duration};
 use crate::sql::planner::{self, Purpose};
 use crate::sql::statement::{ColumnKind, CreateTable, SqlOption};
@@ -125,13 +125,15 @@ impl EventTime {
         }))
     }
 
-    /// The time column of rows of which none is later than is known.
-    pub fn column(&self) -> Option<TimeColumn> {
-        let lateness = match self.late {
-            Late::Drop => 0,
-            Late::Accept { lateness } => lateness?,
+    /// The time column of rows that only ever come, or do what is said.
+    pub fn column(&self, otherwise: Option<&'static str>) -> TimeColumn {
+        let changes = match (otherwise, self.late) {
+            (Some(what), _) => Changes::Always(what),
+            (None, Late::Drop) => Changes::Until(0),
+            (None, Late::Accept { lateness: Some(lateness) }) => Changes::Until(lateness),
+            (None, Late::Accept { lateness: None }) => Changes::Always("are accepted however late ('allowed_lateness' says how late)"),
         };
-        Some(TimeColumn { column: self.column, lateness })
+        TimeColumn { column: self.column, changes }
     }
 
     /// Times for rows with all their columns. A row of which `needs_no_time` has time 0 where it has none: the removal of a

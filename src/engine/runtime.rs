@@ -14,7 +14,7 @@ use super::publish::{ErrorBoard, summary};
 use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
-use crate::dataflow::registry::{Label, Size};
+use crate::dataflow::registry::{Label, Measure, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ pub enum Rows {
     Errors(Vec<String>),
 }
 
-/// What all the arrangements that a plan may depend on hold together; tables in memory are not among them.
+/// What all the arrangements that a plan may depend on hold together, once compacted; tables in memory are not among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
     pub rows: u64,
@@ -125,24 +125,20 @@ impl Runtime {
         let progress = Arc::new(Progress::of(workers));
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
         let receivers: Mutex<Vec<Option<Receiver<Command>>>> = Mutex::new(receivers.into_iter().map(Some).collect());
-        let (threads, started) = channel();
-        let threads = Mutex::new(threads);
         let config = if workers == 1 { timely::Config::thread() } else { timely::Config::process(workers) };
         let (shared, posts) = (Arc::clone(&progress), board.clone());
         let guards = timely::execute(config, move |worker| {
             let _obituary = Obituary(Arc::clone(&shared));
             let index = worker.index();
             let commands = receivers.lock().ok().and_then(|mut receivers| receivers[index].take());
-            let greeted = threads.lock().is_ok_and(|threads| threads.send((index, std::thread::current())).is_ok());
-            if let (Some(commands), true) = (commands, greeted) {
+            if let Some(commands) = commands {
                 Agent::new(worker, commands, posts.clone(), now).run(&shared);
             }
         })
         .map_err(Error::Stopped)?;
-        let mut threads = progress.gather(&started, workers)?;
-        threads.sort_by_key(|(index, _)| *index);
-        let handle = |(commands, (_, thread))| Handle { commands, thread, sent: 0 };
-        let workers = senders.into_iter().zip(threads).map(handle).collect();
+        // The guards are in the order of the workers.
+        let threads = guards.guards().iter().map(|guard| guard.thread().clone());
+        let workers = senders.into_iter().zip(threads).map(|(commands, thread)| Handle { commands, thread, sent: 0 }).collect();
         let log =
             Log { workers, guards: Some(guards), now, dirty: false, next: 0, turn: 0, tables: HashMap::new(), dataflows: BTreeMap::new() };
         Ok(Runtime { log: Mutex::new(log), progress, board })
@@ -299,6 +295,11 @@ impl Runtime {
         self.log().advance(to)
     }
 
+    /// Moves the present time to where it runs out, unless it is there: windows that are open close then.
+    pub fn run_out(&self, at: Time) -> Result<()> {
+        self.log().run_out(at)
+    }
+
     /// Whether all that is complete has been worked off.
     #[cfg(test)]
     pub fn is_settled(&self) -> bool {
@@ -328,7 +329,7 @@ impl Runtime {
     /// All arrangements as they are, whatever is on its way to them.
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
-        let sizes = log.sizes(&self.progress)?;
+        let sizes = log.sizes(Measure::Stored, &self.progress)?;
         let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
         let mut infos: Vec<ArrangementInfo> = log
             .dataflows
@@ -344,10 +345,11 @@ impl Runtime {
         Ok(infos)
     }
 
-    /// What each plan keeps, as it is; what they share counts for each.
+    /// What each plan keeps, however it is stored: the same as if every trace had just been compacted. What they share counts
+    /// for each. Reads all of it, and needs the memory of one more of the largest arrangement meanwhile.
     pub fn footprints(&self, plans: &[Plan]) -> Result<Vec<Footprint>> {
         let mut log = self.log();
-        let sizes = log.sizes(&self.progress)?;
+        let sizes = log.sizes(Measure::Live, &self.progress)?;
         let tables: HashSet<Fingerprint> = log.tables.values().map(|table| table.arrangement).collect();
         let footprint = |plan: &Plan| {
             let mut reached = BTreeSet::new();
@@ -377,18 +379,26 @@ impl Runtime {
         Ok(self.board.messages())
     }
 
-    /// Ends all dataflows and joins the threads.
+    /// Ends all dataflows and joins the threads; the second time it does nothing.
     pub fn shutdown(&self) -> Result<()> {
         let mut log = self.log();
         let Some(guards) = log.guards.take() else { return Ok(()) };
-        // A worker that is gone already needs no telling.
-        let told = log.send_all(|_| Command::Shutdown);
+        // Every one of them, whichever are gone already: who is not told is waited for and never ends.
+        let told: Vec<Result<()>> = (0..log.workers.len()).map(|worker| log.send(worker, Command::Shutdown)).collect();
         drop(log);
         let failed = guards.join().into_iter().find_map(Result::err);
         match failed {
             Some(why) => Err(Error::Stopped(why)),
-            None => told,
+            None => told.into_iter().collect(),
         }
+    }
+}
+
+/// However a runtime goes, its threads end: a worker that has nothing to do sleeps until it is told something.
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.shutdown();
     }
 }
 
@@ -491,4 +501,78 @@ fn consolidated<'a>(containers: impl Iterator<Item = &'a Updates>) -> Vec<(&'a [
     let mut rows: Vec<(&[u8], i64)> = each.collect();
     differential_dataflow::consolidation::consolidate(&mut rows);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+    use crate::plan::{Flow, Node, RowType};
+    use crate::row::Diff;
+
+    const TABLE: RelationId = RelationId(1);
+
+    /// Fails when it is given rows, on its worker's thread.
+    struct Failing;
+
+    impl Deliver for Failing {
+        fn step(&mut self, _: Time, _: Vec<(Vec<u8>, Diff)>) {
+            panic!("on purpose");
+        }
+
+        fn errors(&mut self, _: &BTreeMap<String, Diff>) {}
+
+        fn complete(&mut self, _: Option<Time>) {}
+    }
+
+    fn rows() -> RecordBatch {
+        RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap()
+    }
+
+    /// A table whose changes go to `to`, with a row in it.
+    fn fed(workers: usize, to: Box<dyn Deliver + Send>) -> Runtime {
+        let runtime = Runtime::start(workers).unwrap();
+        let row = RowType::from_schema(&rows().schema());
+        runtime.create_table(Input::Table { id: TABLE, name: "t".into(), row: row.clone(), primary_key: vec![] }).unwrap();
+        let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes, time: None }, row);
+        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![]).unwrap();
+        runtime.insert(TABLE, Rows::Diffs { rows: rows(), diffs: vec![1] }, None).unwrap();
+        runtime.advance(time::at(1, 1)).unwrap();
+        runtime
+    }
+
+    /// Runs something on a thread of its own; whether it ends soon, and how.
+    fn ends(run: impl FnOnce() + Send + 'static) -> std::thread::Result<()> {
+        let (ended, waiting) = channel();
+        std::thread::spawn(move || ended.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))));
+        waiting.recv_timeout(Duration::from_secs(60)).expect("it hangs")
+    }
+
+    #[test]
+    fn a_runtime_that_is_dropped_ends_be_it_idle_or_because_of_a_panic() {
+        for workers in [1, 2] {
+            assert!(ends(move || drop(Runtime::start(workers).unwrap())).is_ok());
+            let panicked = ends(move || {
+                let _runtime = Runtime::start(workers).unwrap();
+                panic!("on purpose");
+            });
+            assert!(panicked.is_err());
+        }
+    }
+
+    #[test]
+    fn a_runtime_of_which_a_worker_has_failed_says_so_and_ends() {
+        for workers in [1, 2] {
+            let ended = ends(move || {
+                let runtime = fed(workers, Box::new(Failing));
+                assert_eq!(runtime.settle(), Err(Error::Stopped("a worker has failed".into())));
+                assert!(matches!(runtime.shutdown(), Err(Error::Stopped(_))));
+                drop(fed(workers, Box::new(Failing)));
+            });
+            assert!(ended.is_ok(), "{workers} worker(s)");
+        }
+    }
 }

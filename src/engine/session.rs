@@ -19,7 +19,7 @@ use crate::connector::Output;
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 use crate::sql::planner::{Planned, Purpose};
-use crate::sql::retention::{Defaults, Retentions};
+use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
 
 /// What statements work on. There is one for an engine.
@@ -97,6 +97,13 @@ impl Session {
             planned.plan = planned.plan.with_derived_bounds();
         }
         Ok((planned, names.into_read()))
+    }
+
+    /// The options of a view that change nothing, each with the reason.
+    pub fn options_without_effect(&self, query: &Query, options: &[SqlOption]) -> Result<Vec<(String, Vain)>> {
+        let said = self.retentions(options, query)?;
+        Names::new(&self.catalog, &self.driver, None, Purpose::Maintain).plan(query, &said)?;
+        Ok(said.without_effect())
     }
 
     /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.

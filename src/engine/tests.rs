@@ -352,3 +352,22 @@ fn a_select_does_not_wait_for_a_storm_in_another_view() {
     assert!(!engine.0.0.driver.runtime().is_settled(), "the storm was over before the answer came");
     assert_eq!(rows(&engine, "SELECT COUNT(*) FROM heavy"), ["0"]);
 }
+
+#[test]
+fn what_a_view_was_created_and_altered_by_can_be_run_again() {
+    let tables = "CREATE TABLE t (k INT);";
+    let create = "CREATE VIEW `My View` WITH (state_ttl = '1 h') AS SELECT k, COUNT(*) AS n FROM t GROUP BY k -- by k";
+    let engine = Engine::builder().clock(Clock::Manual).build().unwrap();
+    engine.execute(&format!("{tables}{create}\n;")).unwrap();
+    engine.execute("ALTER VIEW `My View` SET (state_ttl = '2 h'); ALTER VIEW `My View` SET ('state_ttl_max' = '3 h')").unwrap();
+    let shown = |engine: &Engine| {
+        let rows = engine.query("SHOW CREATE VIEW `My View`").unwrap();
+        crate::text::cell(rows.column(0), 0)
+    };
+    let text = shown(&engine);
+    assert_eq!(text.matches("ALTER VIEW `My View` SET (").count(), 2, "{text}");
+    assert!(text.ends_with("('state_ttl_max' = '3 h');"), "{text}");
+    let again = Engine::builder().clock(Clock::Manual).build().unwrap();
+    assert_eq!(again.execute(&format!("{tables}{text}")).unwrap().len(), 4);
+    assert_eq!(shown(&again), text);
+}

@@ -1,8 +1,10 @@
 //! What bounds the state that a plan keeps.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use super::{Arrangement, Closes, Column, Layout, Node, Origin, Plan, Policy};
+use super::derived::what_changes;
+use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh, TimeColumn};
 use crate::sql::duration::format_duration;
 
 /// What bounds an arrangement.
@@ -37,7 +39,10 @@ impl Arrangement {
     /// What bounds it.
     pub fn bound(&self) -> Bound {
         let said = || match &self.memory.origin {
-            Origin::Default => "no state_ttl is set".to_owned(),
+            Origin::Default => match what_changes(self) {
+                Some(rows) => format!("no state_ttl is set, and {rows}"),
+                None => "no state_ttl is set".to_owned(),
+            },
             origin => format!("state_ttl is 'never' ({origin})"),
         };
         match self.input.limit() {
@@ -58,7 +63,31 @@ impl Arrangement {
     /// That in words.
     fn until(&self) -> Option<String> {
         let Closes { column, after } = self.closes()?;
-        Some(after_column(&self.input.row().columns[column], after))
+        let mut column = self.input.row().columns[column].clone();
+        if self.retention.is_some_and(|retention| retention.refresh == Refresh::Write) {
+            column.name = format!("the last {}", column.name);
+        }
+        // Of a time that is in the rows themselves: as long as engine time is not past it.
+        Some(match after.rem_euclid(1_000) {
+            1 => format!("after {}", after_column(&column, after - 1)),
+            _ => after_column(&column, after),
+        })
+    }
+
+    /// The tables' time columns from which it is known when a scope is over.
+    pub(super) fn times(&self) -> Vec<String> {
+        let (mut times, mut open, mut seen) = (Vec::new(), vec![&self.input], HashSet::new());
+        while let Some(plan) = open.pop() {
+            if !seen.insert(plan.fingerprint()) {
+                continue;
+            }
+            if let Node::Get { name, time: Some(TimeColumn { column, changes: Changes::Until(_) }), .. } = plan.node() {
+                times.push(format!("{name}.{}", plan.row().columns[*column].name));
+            }
+            open.extend(plan.inputs());
+        }
+        times.sort();
+        times
     }
 
     /// Whether it forgets by a ttl.
@@ -72,7 +101,7 @@ impl Arrangement {
     }
 
     fn limit(&self) -> Option<Limit> {
-        if matches!(self.bound(), Bound::Retention | Bound::Closes(_)) { Some(Limit::Memory) } else { self.input.limit() }
+        if self.forgets() || self.closes().is_some() { Some(Limit::Memory) } else { self.input.limit() }
     }
 }
 

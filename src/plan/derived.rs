@@ -15,7 +15,8 @@ use super::distance::{Distance, distances};
 use super::lag::{Lag, Lags, joined};
 use super::rewrite::Rewrite;
 use super::{
-    Arrangement, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, Scope, Threshold,
+    Arrangement, Changes, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, Scope,
+    Threshold, TimeColumn,
 };
 
 impl Plan {
@@ -81,27 +82,35 @@ impl Deriving {
 
     /// When the groups of an operator are over.
     fn key(&mut self, plan: &Plan) -> Option<Closes> {
-        // A session is not over with one of its rows; and of a difference there may be less than nothing, which what forgets
-        // does not keep.
-        let is_not_by_key = matches!(plan.node(), Node::Session { .. } | Node::Threshold { kind: Threshold::Positive, .. });
-        if is_not_by_key || !plan.arrangements().into_iter().all(nothing_is_said) {
+        let arrangements = plan.arrangements();
+        if !arrangements.iter().all(|arrangement| nothing_is_said(arrangement)) {
             return None;
         }
-        let lags = self.lags.keys(plan);
-        let arrangements = plan.arrangements();
-        first_over(&lags, |column| arrangements.iter().all(|arrangement| is_time(arrangement, column)))
+        match plan.node() {
+            // The sessions of a partition are over when the last row's is.
+            Node::Session { input, gap } => match self.lags.of(&input.input)[input.key] {
+                Some(Lag::Time(lag)) if is_time(input, input.key) => Some(Closes { column: input.key, after: lag.saturating_add(*gap) }),
+                _ => None,
+            },
+            // Of a difference there may be less than nothing, which what forgets does not keep.
+            Node::Threshold { kind: Threshold::Positive, .. } => None,
+            _ => {
+                let lags = self.lags.keys(plan);
+                first_over(&lags, |column| arrangements.iter().all(|arrangement| is_time(arrangement, column)))
+            }
+        }
     }
 
     /// An inner join whose rows keep these distances.
     fn join(&mut self, plan: &Plan, distances: &[Distance]) -> Plan {
         let Node::Join { kind, left, right } = plan.node() else { return self.plan(plan) };
-        let lags = self.lags.paired(left, right, distances);
+        let lags = self.lags.by_partner(left, right, distances);
         let (key, middle) = (left.key, left.input.row().len());
         let (left_lags, right_lags) = (lags[..middle].to_vec(), [&lags[..key], &lags[middle..]].concat());
         let both = [left, right];
         let in_key = first_over(&lags[..key], |column| both.iter().all(|side| is_time(side, column)));
         let mut side = |side: &Arrangement, lags: &[Option<Lag>]| {
-            let over = in_key.or_else(|| first_over(lags, |column| is_time(side, column)));
+            let over = in_key.or_else(|| self.row_over(side, lags));
             let over = over.filter(|_| both.iter().all(|side| nothing_is_said(side)));
             let arrangement = self.arrangement(side);
             match over {
@@ -113,6 +122,22 @@ impl Deriving {
         let forgets = left.closes().or(right.closes()).is_some();
         let joined = Plan::new(Node::Join { kind: *kind, left, right }, plan.row().clone());
         if forgets { settled(joined, Expiry::Removes) } else { joined }
+    }
+
+    /// When a row of a join's side is over, whose columns have these lags where the other side changes. A row that stays is
+    /// waiting for others and no more; one that can go has to be there then. A time that the table does not vouch for (until
+    /// which an auction is open) is one that the row itself is free to choose, so that of the table's own is better.
+    fn row_over(&mut self, side: &Arrangement, lags: &[Option<Lag>]) -> Option<Closes> {
+        let own = self.lags.of(&side.input);
+        let stays = side.input.only_appends();
+        let values = (side.key..lags.len()).filter(|column| is_time(side, *column));
+        let times = values.filter_map(|column| match (lags[column], own[column]) {
+            (Some(Lag::Time(lag)), own) if stays => Some((own.is_none(), column, lag)),
+            (Some(Lag::Time(lag)), Some(Lag::Time(own))) => Some((false, column, lag.max(own))),
+            _ => None,
+        });
+        let (_, column, lag) = times.min_by_key(|(is_free, _, lag)| (*is_free, *lag))?;
+        Some(Closes { column, after: lag.saturating_add(1) })
     }
 }
 
@@ -174,6 +199,24 @@ fn is_plain(join: &Plan) -> bool {
     matches!(join.node(), Node::Join { .. })
 }
 
+/// What stands in the way of a bound, if there is a time in the rows of an arrangement that would be one: what the rows of a
+/// table can do.
+pub(super) fn what_changes(arrangement: &Arrangement) -> Option<String> {
+    let lags = Lags::as_if_all_stayed().of(&arrangement.input);
+    // A join waits for other rows; everything else is over with its key.
+    let asked = if arrangement.name.is_some() { lags.len() } else { arrangement.key };
+    let is_bound = |column: &usize| matches!(lags[*column], Some(Lag::Time(_))) && is_time(arrangement, *column);
+    (0..asked).find(is_bound)?;
+    let (mut open, mut seen) = (vec![&arrangement.input], HashSet::new());
+    while let Some(plan) = open.pop() {
+        if let Node::Get { name, time: Some(TimeColumn { changes: Changes::Always(what), .. }), .. } = plan.node() {
+            return Some(format!("rows of '{name}' {what}"));
+        }
+        open.extend(plan.inputs().into_iter().filter(|input| seen.insert(input.fingerprint())));
+    }
+    None
+}
+
 /// Whether nobody has said how long an arrangement is remembered.
 fn nothing_is_said(arrangement: &Arrangement) -> bool {
     arrangement.retention.is_none() && arrangement.memory.origin == Origin::Default
@@ -182,7 +225,7 @@ fn nothing_is_said(arrangement: &Arrangement) -> bool {
 /// Whether a column of an arrangement is a time that its encoding shows.
 fn is_time(arrangement: &Arrangement, column: usize) -> bool {
     let column = &arrangement.input.row().columns[column];
-    matches!(column.data_type, DataType::Timestamp(..)) && !column.sort.descending
+    matches!(column.data_type, DataType::Timestamp(..) | DataType::Date32) && !column.sort.descending
 }
 
 /// The column among these by which rows are over, and when: the soonest after its time.
@@ -195,7 +238,10 @@ fn first_over(lags: &[Option<Lag>], is_time: impl Fn(usize) -> bool) -> Option<C
 }
 
 fn forgetting(arrangement: Arrangement, scope: Scope, closes: Closes) -> Arrangement {
-    let retention = Retention { scope, ttl: None, ttl_max: None, refresh: Refresh::Create, closes: Some(closes) };
+    // Where the time is behind what is forgotten together, it is that of the last row.
+    let is_of_last = scope == Scope::Group && closes.column >= arrangement.key;
+    let refresh = if is_of_last { Refresh::Write } else { Refresh::Create };
+    let retention = Retention { scope, ttl: None, ttl_max: None, refresh, closes: Some(closes) };
     Arrangement { retention: Some(retention), memory: Memory { origin: Origin::Derived, ..Memory::default() }, ..arrangement }
 }
 
@@ -211,8 +257,9 @@ fn closed(node: Node, closes: Closes, plan: &Plan) -> Plan {
             Node::Reduce { parts, outputs, always }
         }
         Node::TopK { input, offset, limit, rank, expose } => Node::TopK { input: group(input), offset, limit, rank, expose },
-        Node::Window { input, functions } => Node::Window { input: group(input), functions },
+        Node::Window { input, functions, order } => Node::Window { input: group(input), functions, order },
         Node::Threshold { input, kind } => Node::Threshold { input: group(input), kind },
+        Node::Session { input, gap } => Node::Session { input: group(input), gap },
         other => return Plan::new(other, plan.row().clone()),
     };
     settled(Plan::new(node, plan.row().clone()), expiry)

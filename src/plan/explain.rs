@@ -25,7 +25,7 @@ use super::{
     Arrangement, Bound, Column, Fingerprint, Finish, Flow, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar,
     Step, Sum, SumKind, Threshold,
 };
-use crate::eval::{readable, readable_aggregate, readable_window};
+use crate::eval::{readable, readable_aggregate, readable_window, resumes};
 use crate::sql::duration::format_duration;
 
 /// How a plan is printed.
@@ -138,7 +138,9 @@ fn bound(arrangement: &Arrangement) -> String {
             let _ = write!(text, " on_expiry={} from {}", memory.policy, memory.origin);
             text
         }
-        (Bound::Closes(until), Some(retention)) => format!("scope={} until {until} ({})", retention.scope, arrangement.memory.origin),
+        (Bound::Closes(until), Some(retention)) => {
+            format!("scope={} until {until} ({} from {})", retention.scope, arrangement.memory.origin, arrangement.times().join(", "))
+        }
         (Bound::Nothing(reason), _) => format!("unbounded because {reason}"),
         (Bound::Filter, _) => "bounded by a temporal filter of its input".to_owned(),
         _ => "bounded by what its input remembers".to_owned(),
@@ -205,7 +207,7 @@ fn headline(plan: &Plan) -> String {
         Node::Join { kind, left, right } => format!("{operator} {} {}", join_kind(*kind), join_key(left, right)),
         Node::Reduce { parts, outputs, always } => reduce(operator, parts, outputs, always.iter().map(|rows| rows.num_rows()).sum()),
         Node::TopK { input, offset, limit, rank, expose } => top(operator, input, *offset, *limit, *rank, *expose),
-        Node::Window { input, functions } => {
+        Node::Window { input, functions, .. } => {
             let functions: Vec<String> = functions.iter().map(|function| readable_window(function.expr.as_ref())).collect();
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
@@ -248,6 +250,7 @@ pub fn operator(node: &Node) -> &'static str {
 /// What a change costs, where it is more than the change.
 fn cost(node: &Node, index: usize) -> Option<&'static str> {
     match node {
+        Node::Window { functions, .. } if resumes(functions) => Some("a change recomputes its partition from there on"),
         Node::Window { .. } => Some("a change recomputes its partition"),
         Node::Session { .. } => Some("a change recomputes the sessions that it touches"),
         Node::Reduce { parts, .. } if matches!(parts[index].kind, PartKind::General(_)) => Some("a change recomputes its group"),
@@ -463,7 +466,7 @@ mod tests {
     use datafusion_physical_expr::aggregate::AggregateExprBuilder;
     use datafusion_physical_expr::expressions::{BinaryExpr, Column as ColumnExpr, lit};
 
-    use super::super::{GeneralAggregate, RelationId, RowType, WindowFunction};
+    use super::super::{GeneralAggregate, Reach, RelationId, RowType, WindowFunction};
     use super::*;
     use crate::eval::WindowAggregate;
 
@@ -552,7 +555,11 @@ Join inner on [k]
         let aggregate = |fun, args| Arc::new(AggregateExprBuilder::new(fun, args).schema(values.clone()).alias("a").build().unwrap());
         let frame = Arc::new(datafusion_expr::WindowFrame::new(Some(false)));
         let expr = WindowAggregate::over(aggregate(count::count_udaf(), vec![column("v", 0)]), None, &[], frame);
-        let window = Node::Window { input: rows(t.clone(), 1, None), functions: vec![WindowFunction { expr, column: int("n") }] };
+        let window = Node::Window {
+            input: rows(t.clone(), 1, None),
+            order: 0,
+            functions: vec![WindowFunction { expr, column: int("n"), reach: Reach::Partition }],
+        };
         assert_text(
             &Plan::new(window, RowType::new([int("k"), int("v"), int("n")])),
             "

@@ -113,7 +113,7 @@ impl Digest {
                 self.tag("topk");
                 (input.fingerprint(), offset, limit, rank, expose).hash(self);
             }
-            Node::Window { input, functions } => {
+            Node::Window { input, functions, .. } => {
                 self.tag("window");
                 input.fingerprint().hash(self);
                 functions.len().hash(self);

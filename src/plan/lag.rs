@@ -11,10 +11,11 @@
 use std::collections::HashMap;
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr};
+use datafusion_physical_expr::ScalarFunctionExpr;
+use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
 use super::distance::{Distance, distances};
-use super::{Arrangement, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step};
+use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step};
 use crate::eval::TimeWindow;
 
 /// Milliseconds.
@@ -30,24 +31,37 @@ type Columns = Vec<Option<Lag>>;
 
 /// The lags of the columns of plans, which share their parts.
 #[derive(Default)]
-pub(super) struct Lags(HashMap<Fingerprint, Columns>);
+pub(super) struct Lags {
+    known: HashMap<Fingerprint, Columns>,
+    /// They are asked as if the rows of every relation came in time and stayed.
+    as_if_all_stayed: bool,
+}
 
 impl Lags {
+    /// What the lags would be if the rows of every relation came in time and stayed.
+    pub fn as_if_all_stayed() -> Self {
+        Lags { as_if_all_stayed: true, ..Lags::default() }
+    }
+
     /// The lags of a plan's columns.
     pub fn of(&mut self, plan: &Plan) -> Columns {
-        if let Some(known) = self.0.get(&plan.fingerprint()) {
+        if let Some(known) = self.known.get(&plan.fingerprint()) {
             return known.clone();
         }
         let mut lags = self.found(plan);
         lags.resize(plan.row().len(), None);
-        self.0.insert(plan.fingerprint(), lags.clone());
+        self.known.insert(plan.fingerprint(), lags.clone());
         lags
     }
 
     fn found(&mut self, plan: &Plan) -> Columns {
         match plan.node() {
             Node::Get { time, .. } => {
-                let of = |column| time.filter(|time| time.column == column).map(|time| Lag::Time(time.lateness));
+                let lag = time.and_then(|time| match time.changes {
+                    Changes::Until(lateness) => Some((time.column, lateness)),
+                    Changes::Always(_) => self.as_if_all_stayed.then_some((time.column, 0)),
+                });
+                let of = |column| lag.filter(|lag| lag.0 == column).map(|(_, lag)| Lag::Time(lag));
                 (0..plan.row().len()).map(of).collect()
             }
             Node::Constant { .. } => vec![],
@@ -108,21 +122,36 @@ impl Lags {
 
     /// The lags of `key ++ left values ++ right values` of rows that are joined where these distances hold between their
     /// columns. A pair comes with the later of its rows, whose time says how long ago the earlier one's can be.
-    pub fn paired(&mut self, left: &Arrangement, right: &Arrangement, distances: &[Distance]) -> Columns {
+    fn paired(&mut self, left: &Arrangement, right: &Arrangement, distances: &[Distance]) -> Columns {
+        let own = [&self.of(&left.input)[..], &self.of(&right.input)[left.key..]].concat();
+        let mut lags = self.by_partner(left, right, distances);
+        for (lag, own) in lags.iter_mut().zip(own).skip(left.key) {
+            *lag = later(vec![*lag], vec![own])[0];
+        }
+        lags
+    }
+
+    /// The same of what changes with the other side's row alone; of the key, with either's.
+    pub fn by_partner(&mut self, left: &Arrangement, right: &Arrangement, distances: &[Distance]) -> Columns {
         let (left_lags, right_lags) = (self.of(&left.input), self.of(&right.input));
         let (key, middle) = (left.key, left_lags.len());
         let keys = later(left_lags[..key].to_vec(), right_lags[..key].to_vec());
-        let own = [&left_lags[..], &right_lags[key..]].concat();
-        let time = |column: usize| match own[column] {
-            Some(Lag::Time(lag)) => Some(lag),
+        // The time of the other side's row that a column of it says, which is in both rows if it is in the key.
+        let of_partner = |is_left: bool, column: usize| match (is_left, column) {
+            (true, column) if column < key => right_lags[column],
+            (true, column) if column >= middle => right_lags[column - middle + key],
+            (false, column) if column < middle => left_lags[column],
             _ => None,
         };
-        let of_pair = |column: usize| {
-            let others = distances.iter().filter(|distance| distance.from == column && (distance.to < middle) != (column < middle));
-            let by_other = others.filter_map(|distance| Some(time(distance.to)?.saturating_add(distance.at_most))).min()?;
-            Some(Lag::Time(time(column)?.max(by_other)))
+        let of_value = |column: usize| {
+            let distances = distances.iter().filter(|distance| distance.from == column);
+            let lags = distances.filter_map(|distance| match of_partner(column < middle, distance.to)? {
+                Lag::Time(lag) => Some(lag.saturating_add(distance.at_most)),
+                Lag::List(_) => None,
+            });
+            lags.min().map(Lag::Time)
         };
-        (0..own.len()).map(|column| if column < key { keys[column] } else { of_pair(column) }).collect()
+        keys.into_iter().chain((key..middle + right_lags.len() - key).map(of_value)).collect()
     }
 }
 
@@ -170,6 +199,10 @@ fn lag(scalar: &Scalar, lags: &Columns) -> Option<Lag> {
     if let Some(time) = recast(scalar) {
         return lag(time, lags);
     }
+    if let Some((longest, time)) = truncated(scalar) {
+        let Lag::Time(lag) = lag(time, lags)? else { return None };
+        return Some(Lag::Time(lag.saturating_add(longest - 1)));
+    }
     let (window, time) = TimeWindow::of(scalar)?;
     let Lag::Time(lag) = lag(time, lags)? else { return None };
     Some(match window {
@@ -179,6 +212,30 @@ fn lag(scalar: &Scalar, lags: &Columns) -> Option<Lag> {
         TimeWindow::Ends { .. } => Lag::List(lag - 1),
         TimeWindow::Shift { shift } => Lag::Time(lag.saturating_sub(shift)),
     })
+}
+
+/// The time of which an expression is the beginning of its day, month and the like, and the most milliseconds that one has.
+fn truncated(scalar: &Scalar) -> Option<(i64, &Scalar)> {
+    const DAY: i64 = 86_400_000;
+    if let Some(cast) = scalar.downcast_ref::<CastExpr>() {
+        return (*cast.cast_type() == DataType::Date32).then_some((DAY, cast.expr()));
+    }
+    let function = scalar.downcast_ref::<ScalarFunctionExpr>()?;
+    let ("date_trunc", [unit, time]) = (function.fun().name(), function.args()) else { return None };
+    let unit = unit.downcast_ref::<Literal>()?.value().try_as_str().flatten()?;
+    let longest = match unit.to_lowercase().as_str() {
+        "millisecond" => 1,
+        "second" => 1_000,
+        "minute" => 60_000,
+        "hour" => 3_600_000,
+        "day" => DAY,
+        "week" => 7 * DAY,
+        "month" => 31 * DAY,
+        "quarter" => 92 * DAY,
+        "year" => 366 * DAY,
+        _ => return None,
+    };
+    Some((longest, time))
 }
 
 /// The TIMESTAMP that `scalar` is in another precision, no coarser than milliseconds.

@@ -80,8 +80,9 @@ pub struct Retention {
     pub closes: Option<Closes>,
 }
 
-/// The instant from which no row of a scope comes any more: so many milliseconds after the time that is in a column of the
-/// scope, a TIMESTAMP that sorts ascending. A scope in which that is NULL stays.
+/// The instant from which no row of a scope changes any more: so many milliseconds after the time that is in a column of the
+/// scope, a TIMESTAMP or DATE that sorts ascending; of a group where it is the first column behind the key, the last row's. A
+/// scope in which that is NULL stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Closes {
     pub column: usize,

@@ -31,6 +31,7 @@ mod fingerprint;
 mod lag;
 pub mod lower;
 mod memory;
+pub mod moments;
 mod rewrite;
 mod state;
 mod validity;
@@ -105,8 +106,9 @@ pub enum Node {
     /// With `rank` a column is added: the row's position or rank in its group (BIGINT UNSIGNED, from 1).
     TopK { input: Arrangement, offset: u64, limit: Option<u64>, rank: Rank, expose: bool },
     /// `key ++ values ++ one column a function`, functions of the whole partition in the arrangement's value order.
-    /// A change recomputes its partition.
-    Window { input: Arrangement, functions: Vec<WindowFunction> },
+    /// A change recomputes its partition, from there on where the functions' [`Reach`] allows.
+    /// The first `order` value columns are the order's.
+    Window { input: Arrangement, order: usize, functions: Vec<WindowFunction> },
     /// The input's rows without the columns that `validity` reads, which are their last: each is there while engine time
     /// meets the condition, and goes by retraction. Changes are of the first Data step of their instants.
     Temporal { input: Plan, validity: Validity },
@@ -140,12 +142,20 @@ pub enum Flow {
     Upserts(Arc<Arrangement>),
 }
 
-/// The column of a relation's rows that says when they happen: under an event clock no row comes when engine time is more
-/// than `lateness` milliseconds past it.
+/// The column of a relation's rows that says when they happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeColumn {
     pub column: usize,
-    pub lateness: i64,
+    pub changes: Changes,
+}
+
+/// For how long a relation's rows of a time can change, under an event clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// None comes when engine time is more than so many milliseconds past it, and none goes.
+    Until(i64),
+    /// For ever: rows of the relation do what is said.
+    Always(&'static str),
 }
 
 /// What an expiry does to the operator below a [`Node::Settle`].
@@ -299,6 +309,24 @@ pub enum Rank {
 pub struct WindowFunction {
     pub expr: Arc<dyn datafusion_physical_expr::window::WindowExpr>,
     pub column: Column,
+    pub reach: Reach,
+}
+
+/// Which rows of its partition a window function's value at a row is made of: how far a change is felt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of its frame of ROWS or RANGE, which has a bound on both sides.
+    Frame,
+    /// Those up to so many rows away, and its peers: LAG and LEAD.
+    Neighbours { before: usize, after: usize },
+    /// How many come before it: ROW_NUMBER, RANK, DENSE_RANK.
+    Position,
+    /// The first of its partition.
+    First,
+    /// All up to it (with its peers under RANGE), added up from the first on.
+    Running,
+    /// Any.
+    Partition,
 }
 
 /// What a [`Node::Threshold`] makes of a multiplicity `n`.

@@ -29,8 +29,10 @@ impl Node {
             Node::TopK { input, offset, limit, rank, expose } => {
                 Node::TopK { input: by.arrangement(input), offset: *offset, limit: *limit, rank: *rank, expose: *expose }
             }
-            Node::Window { input, functions } => Node::Window { input: by.arrangement(input), functions: functions.clone() },
             Node::Session { input, gap } => Node::Session { input: by.arrangement(input), gap: *gap },
+            Node::Window { input, order, functions } => {
+                Node::Window { input: by.arrangement(input), order: *order, functions: functions.clone() }
+            }
             Node::Threshold { input, kind } => Node::Threshold { input: by.arrangement(input), kind: *kind },
         }
     }

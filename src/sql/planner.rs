@@ -1,12 +1,14 @@
 //! Queries and scalar expressions to the algebra: name resolution, types and decorrelation by DataFusion's planner
 //! and a chosen, ordered list of its optimizer rules, then [`crate::plan::lower`].
 
+mod casts;
 mod context;
 mod equalities;
 mod errors;
 mod group_windows;
 mod lateral;
 mod literals;
+mod moments;
 mod overflow;
 mod prepare;
 mod relations;
@@ -133,9 +135,10 @@ pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Resul
     let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
     let simplifier = ExprSimplifier::new(simplify);
     let settled = literals::settle(logical, &schema).data().map_err(planning)?;
+    let settled = moments::refine(settled, &schema).data().map_err(planning)?;
     let typed = simplifier.coerce(settled, &schema).map_err(planning)?;
     overflow::check(&typed).map_err(planning)?;
-    let typed = simplifier.simplify(typed).map_err(planning)?;
+    let typed = casts::simplified(typed, &schema, |typed| simplifier.simplify(typed)).map_err(planning)?;
     let row = RowType::from_schema(row);
     let (scalar, column) = plain_item(scalar(&typed, &schema, &row)?, "expression", &row)?;
     Ok((scalar, column.data_type))

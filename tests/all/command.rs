@@ -294,7 +294,7 @@ ADVANCE TO TIMESTAMP '2026-01-10 08:00:00';
 INSERT INTO login (user_id, t_date) VALUES (1, DATE '2026-01-10'), (2, DATE '2026-01-10');
 ";
 
-/// The figures of an audit that do not depend on how traces have been merged: view, ttl, rows, differ, worst, worst_at, first_at.
+/// The figures of an audit that do not depend on how state is stored: view, ttl, rows, differ, worst, worst_at, first_at.
 fn figures(csv: &str) -> Vec<String> {
     let mut reader = csv.lines();
     assert!(reader.next().is_some_and(|header| header.starts_with("view,ttl,rows,differ,worst,worst_at,first_at,expired,")), "{csv}");
@@ -325,7 +325,17 @@ dau differs first at 2026-01-10 08:00:00:
         assert_eq!(text(&output.stderr), said, "{workers} worker(s)");
     }
     let table = text(&weir(&folder.0, &["audit", "q.sql"], "").stdout);
-    assert!(table.contains("│ dau ") && table.ends_with("  - (2026-01-10, 2, 0)  missing with its ttl\n"), "{table}");
+    // Three users and three days have been forgotten.
+    let of_dau = "dau: 3 days by [t_date], 3 days by [user_id]
+  4 rows; 2 differ at the end, 2 at worst (2026-01-10 08:00:00); 6 scopes expired
+  state ";
+    assert!(table.contains(of_dau), "{table}");
+    let first = "  differs first at 2026-01-10 08:00:00:
+    + (2026-01-10, 2, 2)  only with its ttl
+    - (2026-01-10, 2, 0)  missing with its ttl
+";
+    assert!(table.ends_with(first), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert!(!table.contains("+I[") && !table.contains("new_users"), "what the script shows is not a part of it: {table}");
     assert!(!folder.0.join("report.json").exists(), "an audit writes no sink");
 }

@@ -14,7 +14,7 @@ use crate::event_time::{BOUND, Row, START, TICK, Way, pieces, rows, run};
 /// A query: its name, the columns of a sink of it, its text.
 type Query = (&'static str, &'static str, &'static str);
 
-const WINDOWS: [Query; 9] = [
+const WINDOWS: [Query; 15] = [
     (
         "tumble",
         "e TIMESTAMP(3), k INT, n BIGINT, total BIGINT",
@@ -59,13 +59,55 @@ const WINDOWS: [Query; 9] = [
          GROUP BY window_end",
     ),
     (
+        "joined",
+        "s TIMESTAMP(3), e TIMESTAMP(3), k INT, n BIGINT, v BIGINT",
+        "SELECT a.window_start AS s, b.window_end AS e, a.k, a.n, b.v FROM
+         (SELECT window_start, window_end, k, COUNT(*) AS n FROM TUMBLE(t, ts, INTERVAL '3' SECOND) GROUP BY window_start, window_end, k) AS a
+         JOIN (SELECT * FROM TUMBLE(t, ts, INTERVAL '3' SECOND)) AS b
+         ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.k + 1 = b.k",
+    ),
+    (
+        "apart",
+        "e TIMESTAMP(3), v BIGINT, f TIMESTAMP(3), w BIGINT",
+        "SELECT a.e, a.v, b.e AS f, b.v AS w FROM
+         (SELECT window_end AS e, v FROM TUMBLE(t, ts, INTERVAL '4' SECOND) WHERE k = 0) AS a
+         FULL JOIN (SELECT window_end AS e, v FROM TUMBLE(t, ts, INTERVAL '4' SECOND) WHERE k = 1) AS b ON a.e = b.e AND a.v = b.v",
+    ),
+    (
+        "among",
+        "e TIMESTAMP(3), k INT, v BIGINT",
+        "SELECT window_end AS e, k, v FROM TUMBLE(t, ts, INTERVAL '4' SECOND)
+         WHERE window_end IN (SELECT window_end FROM TUMBLE(t, ts, INTERVAL '2' SECOND) WHERE v > 12)",
+    ),
+    (
+        "running",
+        "e TIMESTAMP(3), k INT, v BIGINT, place BIGINT, total DECIMAL(38, 0)",
+        "SELECT window_end AS e, k, v, RANK() OVER (PARTITION BY window_end, k ORDER BY v) AS place,
+         SUM(v) OVER (PARTITION BY window_end, k ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS total
+         FROM TUMBLE(t, ts, INTERVAL '5' SECOND)",
+    ),
+    (
+        "minutes",
+        "minute TIMESTAMP(3), second TIMESTAMP(3), k INT, n BIGINT",
+        "SELECT DATE_TRUNC('minute', ts) AS minute, DATE_TRUNC('second', ts) AS second, k, COUNT(*) AS n FROM t
+         GROUP BY DATE_TRUNC('minute', ts), DATE_TRUNC('second', ts), k",
+    ),
+    (
+        "longest",
+        "k INT, s TIMESTAMP(3), e TIMESTAMP(3), n BIGINT, most BIGINT",
+        "SELECT k, s, e, n, most FROM (SELECT k, s, e, n, most, ROW_NUMBER() OVER (PARTITION BY e ORDER BY n DESC, k, s) AS place FROM
+         (SELECT k, window_start AS s, window_end AS e, COUNT(*) AS n, MAX(v) AS most
+          FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end) AS sessions) AS ranked
+         WHERE place = 1",
+    ),
+    (
         "once",
         "e TIMESTAMP(3), k INT, n BIGINT",
         "SELECT window_end AS e, k, COUNT(*) AS n FROM TUMBLE(t, ts, INTERVAL '3' SECOND) GROUP BY window_end, k EMIT ON WINDOW CLOSE",
     ),
 ];
 
-const JOINS: [Query; 5] = [
+const JOINS: [Query; 7] = [
     (
         "without",
         "at TIMESTAMP(3), v BIGINT, w BIGINT",
@@ -83,6 +125,19 @@ const JOINS: [Query; 5] = [
         "at TIMESTAMP(3), v BIGINT, w BIGINT",
         "SELECT a.ts AS at, a.v, b.v AS w FROM t AS a, t AS b
          WHERE a.k = b.k AND a.ts + INTERVAL '1' SECOND < b.ts AND b.ts <= INTERVAL '2.5' SECOND + a.ts AND a.v <> b.v",
+    ),
+    (
+        "while",
+        "at TIMESTAMP(3), v BIGINT, w BIGINT",
+        "SELECT a.ts AS at, a.v, b.v AS w FROM
+         (SELECT ts, k, v, CASE WHEN v > 5 THEN ts + INTERVAL '3' SECOND ELSE ts - INTERVAL '1' SECOND END AS upto FROM t) AS a
+         JOIN t AS b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '2' SECOND AND a.upto",
+    ),
+    (
+        "same",
+        "e TIMESTAMP(3), v BIGINT, at TIMESTAMP(3)",
+        "SELECT a.e, a.v, b.ts AS at FROM (SELECT window_end AS e, k, MAX(v) AS v FROM TUMBLE(t, ts, INTERVAL '3' SECOND) GROUP BY window_end, k) AS a
+         JOIN t AS b ON a.k = b.k AND b.ts >= a.e AND b.ts < a.e + INTERVAL '3' SECOND",
     ),
     (
         "counted",

@@ -56,6 +56,12 @@ impl Scopes {
         self.deadlines.retention()
     }
 
+    /// A live scope whose bytes may hash to `hash`, without a look at them; None where there is none.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<ScopeId> {
+        self.table.find(hash, |_| true).copied()
+    }
+
     /// The live scope with these bytes, which hash to `hash`.
     #[inline]
     pub fn find(&self, hash: u64, scope: &[u8]) -> Option<ScopeId> {
@@ -78,8 +84,8 @@ impl Scopes {
     }
 
     /// The scope of a write at an instant, which is not there (its timer is set by [`Scopes::wake`]).
-    pub fn create(&mut self, hash: u64, scope: &[u8], key_len: usize, now: u64) -> ScopeId {
-        let record = Record { name: self.names.add(scope, key_len), due: self.deadlines.armed(scope, now) };
+    pub fn create(&mut self, hash: u64, (scope, row): (&[u8], &[u8]), key_len: usize, now: u64) -> ScopeId {
+        let record = Record { name: self.names.add(scope, key_len), due: self.deadlines.armed(row, now) };
         let id = match self.free.pop() {
             Some(id) => {
                 *self.records.get_mut(id) = record;
@@ -92,15 +98,15 @@ impl Scopes {
         id
     }
 
-    /// Takes note of a write to a live scope.
-    pub fn touch(&mut self, id: ScopeId, now: u64) {
-        let due = self.deadlines.touched(self.due(id), self.bytes(id), now);
+    /// Takes note of a write of a row of a live scope.
+    pub fn touch(&mut self, id: ScopeId, row: &[u8], now: u64) {
+        let due = self.deadlines.touched(self.due(id), row, now);
         self.records.get_mut(id).due = due;
     }
 
     /// A scope that has expired and was written again at an instant.
-    pub fn revive(&mut self, id: ScopeId, now: u64) {
-        self.records.get_mut(id).due = self.deadlines.armed(self.bytes(id), now);
+    pub fn revive(&mut self, id: ScopeId, row: &[u8], now: u64) {
+        self.records.get_mut(id).due = self.deadlines.armed(row, now);
     }
 
     /// Sets the timer of a scope that has none.
@@ -111,11 +117,11 @@ impl Scopes {
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
         for id in scopes.iter() {
-            let (hash, name) = (key_hash(self.bytes(*id)), &self.records.get(*id).name);
+            let hash = key_hash(self.bytes(*id));
             if let Ok(entry) = self.table.find_entry(hash, |other| other == id) {
                 entry.remove();
             }
-            self.names.remove(name);
+            self.names.remove(&self.records.get(*id).name);
         }
         self.free.append(scopes);
     }

@@ -55,7 +55,7 @@ pub(super) fn reduce(key: &[Column], parts: Vec<Part>, outputs: Vec<Output>, alw
     Plan::new(Node::Reduce { parts, outputs, always }, row)
 }
 
-/// Each row of `input` once, or as often as it is there where that is above zero.
+/// Each row of `input` once, or as often as it is there where that is above zero, of which this was said.
 pub(super) fn threshold(input: Plan, kind: Threshold, memory: &Memory) -> Plan {
     // Nothing is asked of a row but its multiplicity: a count in the difference, and no value.
     let width = input.row().len();

@@ -39,10 +39,20 @@ impl FromClauses {
         }
     }
 
-    /// An error if a part of an input's name stands more than once in FROM. `by` is what names it.
+    /// An error if a part of an input's name stands more than once in FROM, or if the name is an alias and what a join made.
+    /// `by` is what names it.
     pub fn check_unambiguous(&self, input: &str, by: &str) -> Result<()> {
         let times = |part: &str| self.names.iter().filter(|name| name.to_lowercase() == part).count();
-        let Some(part) = key(input).into_iter().find(|part| times(part) > 1) else { return Ok(()) };
+        let parts = key(input);
+        // An alias may have a plus in it.
+        let whole = self.names.iter().filter(|name| name.contains('+') && key(name) == parts).count();
+        if whole > 1 || whole == 1 && parts.iter().all(|part| times(part) > 0) {
+            return Err(Error::invalid(format!(
+                "{by}: '{input}' is ambiguous, it is an alias in FROM and {}: give the alias another name",
+                if whole > 1 { "another one" } else { "what a join of these is called" }
+            )));
+        }
+        let Some(part) = parts.into_iter().find(|part| times(part) > 1) else { return Ok(()) };
         let mut names: Vec<&str> = vec![];
         for name in &self.names {
             if !names.contains(&name.as_str()) {

@@ -35,7 +35,7 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
             }
             out
         }
-        Node::Window { input, functions } => {
+        Node::Window { input, functions, .. } => {
             let mut out = vec![];
             for (_, rows) in groups(&arranged(input), input) {
                 let batch = batch(&rows, input.input.row());
