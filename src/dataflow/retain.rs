@@ -165,7 +165,7 @@ where
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let due = kept.borrow_mut().take_due(&upper);
-                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.batches())));
+                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.spans())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -377,7 +377,7 @@ impl<C: Remembered> Round<C> {
         }
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
-        C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), |row, change| {
+        C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), forgetting.scopes.quiet_from(id), |row, change| {
             draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
         });
@@ -485,7 +485,7 @@ impl<C: Remembered> Round<C> {
                 updates.order(index).to_vec()
             });
             if life.base {
-                C::look_up(&mut self.contents, key, key.len(), true, |row, _| there = Some(row.to_vec()));
+                C::look_up(&mut self.contents, key, key.len(), true, Time::MAX, |row, _| there = Some(row.to_vec()));
             }
             let next = updates.adds(index).then(|| updates.order(index));
             if there.is_none() && next.is_none() {
@@ -543,7 +543,7 @@ impl<C: Remembered> Round<C> {
         let row = updates.order(index);
         let mut there = self.lived(sealed, row);
         if base {
-            C::look_up(&mut self.contents, row, key_len, false, |_, change| there += C::rows(&change));
+            C::look_up(&mut self.contents, row, key_len, false, Time::MAX, |_, change| there += C::rows(&change));
         }
         let taken = rows.max(-there);
         forgetting.late_retractions += (taken - rows).unsigned_abs();
@@ -578,7 +578,7 @@ impl<C: Remembered> Round<C> {
         let mut anything = !self.life.is_empty();
         let made = &mut self.made;
         if base {
-            C::look_up(&mut self.contents, bytes, key_len, whole_key, |row, change| {
+            C::look_up(&mut self.contents, bytes, key_len, whole_key, forgetting.scopes.quiet_from(id), |row, change| {
                 made.give(row, key_len, time, &C::negated(change));
                 anything = true;
             });
