@@ -19,7 +19,7 @@ use super::show::sql_type;
 use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Arrangement, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step};
+use crate::plan::{Arrangement, Changes, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step, TimeColumn};
 use crate::sql::planner::{self, Purpose};
 use crate::sql::statement::{ColumnKind, CreateTable};
 
@@ -136,19 +136,36 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        let get = |flow, row| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow }, row);
+        let get = |flow, row, times| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow, times }, row);
         let flow = match self.spec() {
             Some(_) if !self.primary_key.is_empty() => {
                 let others = (0..self.row.len()).filter(|column| !self.primary_key.contains(column));
                 let columns = self.primary_key.iter().copied().chain(others).map(|column| self.row.columns[column].clone());
-                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns)), self.primary_key.len());
+                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns), vec![]), self.primary_key.len());
                 let retention = self.memory.retention(Scope::Group);
                 Flow::Upserts(Arc::new(Arrangement { retention, memory: self.memory.clone(), ..rows }))
             }
             Some(spec) if !spec.retracts() => Flow::Appends,
             _ => Flow::Changes,
         };
-        get(flow, self.row.clone())
+        let otherwise = match flow {
+            Flow::Appends => None,
+            Flow::Upserts(_) => Some("are replaced by later ones of their key"),
+            Flow::Changes if self.is_in_memory() => Some("can be updated and deleted at any time"),
+            Flow::Changes => Some("are taken away by its source at any time"),
+        };
+        let times = self.event_time.as_ref().map_or(vec![], |event_time| self.times(event_time, otherwise));
+        get(flow, self.row.clone(), times)
+    }
+
+    /// The columns that say when rows happen: their time, and PROCTIME(), for which none is late. The rows only ever come, or
+    /// do what is said `otherwise`.
+    fn times(&self, event_time: &EventTime, otherwise: Option<&'static str>) -> Vec<TimeColumn> {
+        let time = event_time.column(otherwise);
+        let is_instant = |column: &usize| *column != time.column && matches!(self.columns[*column].computed, Some(Computed::Proctime));
+        let changes = otherwise.map_or(Changes::Until(0), Changes::Always);
+        let instants = (0..self.columns.len()).filter(is_instant).map(|column| TimeColumn { column, changes });
+        [time].into_iter().chain(instants).collect()
     }
 
     /// The table as a dataflow knows it.

@@ -16,18 +16,18 @@ use rand::{Rng, SeedableRng};
 use weir::Engine;
 use weir::text::line;
 
-const TICK: i64 = 1000;
-const BOUND: i64 = 2000;
+pub const TICK: i64 = 1000;
+pub const BOUND: i64 = 2000;
 const TTL: i64 = 5000;
 
 /// What begins the clock of these tests: 2026-01-01, in milliseconds.
-const START: i64 = 1_767_225_600_000;
+pub const START: i64 = 1_767_225_600_000;
 
 /// A time in milliseconds, a key and a value.
-type Row = (i64, i32, i64);
+pub type Row = (i64, i32, i64);
 
 /// Rows in the order of their times, with gaps that are shorter and longer than the ttl.
-fn rows(rng: &mut StdRng, count: usize) -> Vec<Row> {
+pub fn rows(rng: &mut StdRng, count: usize) -> Vec<Row> {
     let mut at = START;
     (0..count)
         .map(|_| {
@@ -46,7 +46,7 @@ fn shuffled(rows: &[Row], rng: &mut StdRng) -> Vec<Row> {
 }
 
 /// The rows in pieces of random sizes.
-fn pieces(rows: &[Row], rng: &mut StdRng) -> Vec<Vec<Row>> {
+pub fn pieces(rows: &[Row], rng: &mut StdRng) -> Vec<Vec<Row>> {
     let mut rest = rows;
     let mut made = Vec::new();
     while !rest.is_empty() {
@@ -57,7 +57,7 @@ fn pieces(rows: &[Row], rng: &mut StdRng) -> Vec<Vec<Row>> {
     made
 }
 
-fn timestamp(ms: i64) -> String {
+pub fn timestamp(ms: i64) -> String {
     let (seconds, millis) = (ms.rem_euclid(86_400_000) / 1000, ms % 1000);
     let day = (ms - START) / 86_400_000 + 1;
     format!("2026-01-{day:02} {:02}:{:02}:{:02}.{millis:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
@@ -85,14 +85,14 @@ impl Printed {
     }
 
     /// The lines of a sink, in order.
-    fn of(&self, sink: &str) -> Vec<String> {
+    pub fn of(&self, sink: &str) -> Vec<String> {
         self.all().lines().filter_map(|line| Some(line.strip_prefix(sink)?.strip_prefix("> ")?.to_string())).collect()
     }
 }
 
 /// How the rows come to the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+pub enum Way {
     /// An INSERT a piece.
     Inserts,
     /// A file a piece, in one folder.
@@ -117,7 +117,7 @@ impl Drop for Folder {
 }
 
 /// Runs definitions over a table `t` into which the pieces come, to the end.
-fn run(pieces: &[Vec<Row>], way: Way, workers: usize, options: &str, definitions: &str, name: &str) -> (Engine, Printed) {
+pub fn run(pieces: &[Vec<Row>], way: Way, workers: usize, options: &str, definitions: &str, name: &str) -> (Engine, Printed) {
     let printed = Printed::default();
     let folder = Folder::new(name);
     let engine = Engine::builder().workers(workers).base(&folder.0).output(Box::new(printed.clone())).build().unwrap();
