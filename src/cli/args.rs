@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use indicatif::HumanCount;
 
+use super::bench::{Size, Workload};
 use super::output::Format;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -86,6 +88,24 @@ Examples:
   weir test tests/scripts
   weir test tests/scripts/views.slt tests/scripts/top_n.slt --workers 2";
 
+const BENCH_EXAMPLES: &str = "\
+Each query runs alone, in a process of its own, from made-up rows into a sink that keeps nothing. The rows are made
+while the clock stands, a tick of some 16,000 at a time; a tick ends when the last change is in the sink. tpch loads its
+tables so; then an order comes and another one goes, each with its lines, in one transaction, until it was 1 % of each.
+
+  rows_per_s, per_core      rows of input by the time that the engine worked on them; the same by workers
+  p50_ms, p99_ms, max_ms    how long a tick took; of tpch, a transaction after the load
+  peak_mib                  the most memory that the process held
+  state_rows, state_mib     what all arrangements hold at the end: see weir_arrangements
+
+A release build says how fast it is; any other says how slow.
+
+Examples:
+  weir bench nexmark --queries q1,q5 --events 20000
+  weir bench clicks --events 20000 --workers 2 --format csv
+  weir bench dau --events 20000 --report dau.html
+  weir bench tpch --queries q6 --scale 0.001";
+
 /// SQL views kept up to date while their inputs change.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, after_help = EXIT_CODES, arg_required_else_help = true)]
@@ -114,6 +134,9 @@ pub enum Command {
     /// Run sqllogictest scripts: statements in, expected rows beside them
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
+    /// Measure how fast well-known queries are on this machine
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -189,6 +212,77 @@ pub struct TestArgs {
     pub workers: Workers,
 }
 
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to run
+    #[arg(value_enum)]
+    pub workload: Workload,
+    /// Only these queries [default: all of the workload]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub queries: Vec<String>,
+    /// How many events there are [default: 1000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    events: Option<u64>,
+    /// Of tpch, how large it is: 1 is 8.7 million rows [default: 0.1]
+    #[arg(long, value_name = "S", value_parser = scale)]
+    scale: Option<f64>,
+    #[command(flatten)]
+    pub workers: Workers,
+    /// How the figures are printed [default: table]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Write a page with the figures and their plots, too
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Run the query in this process, and print its figures as JSON
+    #[arg(long, hide = true)]
+    pub alone: bool,
+}
+
+impl BenchArgs {
+    /// How much input there is.
+    ///
+    /// # Errors
+    /// Where it is said in terms that the workload does not have.
+    pub fn size(&self) -> Result<Size, Error> {
+        match (self.workload, self.events, self.scale) {
+            (Workload::Tpch, None, scale) => Ok(Size::Scale(scale.unwrap_or(0.1))),
+            (Workload::Tpch, Some(_), _) => Err(Error::invalid("--events: tpch has no events; --scale says how large it is")),
+            (_, events, None) => Ok(Size::Events(events.unwrap_or(1_000_000))),
+            (workload, _, Some(_)) => {
+                Err(Error::Invalid(format!("--scale: it is for tpch; --events says how large {} is", workload.name())))
+            }
+        }
+    }
+
+    /// The arguments that run one of the queries alone.
+    ///
+    /// # Errors
+    /// As [`BenchArgs::size`].
+    pub fn for_one(&self, query: &str) -> Result<Vec<String>, Error> {
+        let (option, size) = match self.size()? {
+            Size::Events(events) => ("--events", events.to_string()),
+            Size::Scale(scale) => ("--scale", scale.to_string()),
+        };
+        let one = ["bench", self.workload.name(), "--alone", "--queries", query, option, &size, "--workers"].map(str::to_owned);
+        Ok(one.into_iter().chain([self.workers.count().to_string()]).collect())
+    }
+
+    /// What was run, for people.
+    pub fn described(&self) -> String {
+        let workers = match self.workers.count() {
+            1 => "1 worker".to_owned(),
+            count => format!("{count} workers"),
+        };
+        let size = match self.size() {
+            Ok(Size::Events(events)) => format!("{} events, ", HumanCount(events)),
+            Ok(Size::Scale(scale)) => format!("scale {scale}, "),
+            Err(_) => String::new(),
+        };
+        format!("{size}{workers}, weir {}", env!("CARGO_PKG_VERSION"))
+    }
+}
+
 /// How many threads keep the views up to date.
 #[derive(Debug, Args)]
 pub struct Workers {
@@ -254,6 +348,13 @@ impl Setting {
     }
 }
 
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if (0.001..=100.0).contains(&scale) => Ok(scale),
+        _ => Err("a scale is a number from 0.001 to 100".into()),
+    }
+}
+
 fn setting(text: &str) -> Result<Setting, String> {
     let (name, value) = text.split_once('=').ok_or("a setting is NAME=VALUE, such as clock=manual")?;
     let (name, value) = (name.trim(), value.trim());
@@ -312,6 +413,31 @@ mod tests {
         assert!(parse("weir run f.sql --format mermaid").is_err());
         assert!(parse("weir explain f.sql --format mermaid").is_ok());
         assert!(parse("weir explain f.sql --format csv").is_err());
+    }
+
+    #[test]
+    fn a_query_alone_is_measured_as_it_was_asked_for() {
+        let Ok(Command::Bench(args)) = parse("weir bench nexmark --queries q1,q5 --events 77 --workers 3") else {
+            panic!("does not parse")
+        };
+        assert_eq!(args.queries, ["q1", "q5"]);
+        let again = ["weir".to_owned()].into_iter().chain(args.for_one("q5").expect("a size that nexmark has"));
+        let Ok(Command::Bench(one)) = Cli::try_parse_from(again).map(|cli| cli.command) else { panic!("does not parse") };
+        assert!(one.alone && one.queries == ["q5"] && one.size() == Ok(Size::Events(77)) && one.workers.count() == 3);
+        assert!(parse("weir bench nexmark --events 0").is_err());
+    }
+
+    #[test]
+    fn events_are_for_streams_and_a_scale_is_for_tpch() {
+        let size = |line: &str| match parse(line) {
+            Ok(Command::Bench(args)) => args.size().map_err(|error| error.to_string()),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(size("weir bench tpch"), Ok(Size::Scale(0.1)));
+        assert_eq!(size("weir bench dau"), Ok(Size::Events(1_000_000)));
+        assert!(size("weir bench tpch --events 7").is_err_and(|error| error.contains("--scale")));
+        assert!(size("weir bench clicks --scale 0.5").is_err_and(|error| error.contains("--events")));
+        assert!(parse("weir bench tpch --scale 0").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod args;
 mod audit;
+pub mod bench;
 mod check;
 mod complete;
 mod exit;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::audit(args, &stop),
         Command::Shell(args) => shell::shell(args, &stop),
         Command::Test(args) => test::test(args, &stop),
+        Command::Bench(args) => bench::bench(args, &stop),
     };
     result
         .unwrap_or_else(|error| {

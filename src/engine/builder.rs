@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::driver::Driver;
+use super::meter::Meter;
 use super::runtime::Runtime;
 use super::session::Session;
 use super::{Clock, Engine, Handle, Shared};
@@ -20,11 +21,12 @@ pub struct Builder {
     tick: Option<Duration>,
     base: PathBuf,
     output: Box<dyn Write + Send>,
+    meter: Option<Meter>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Builder { workers: 1, clock: None, tick: None, base: PathBuf::from("."), output: Box::new(std::io::stdout()) }
+        Builder { workers: 1, clock: None, tick: None, base: PathBuf::from("."), output: Box::new(std::io::stdout()), meter: None }
     }
 }
 
@@ -56,6 +58,11 @@ impl Builder {
         Builder { output: writer, ..self }
     }
 
+    /// Takes the rows of sources a tick at a time, and times each: for measurements.
+    pub fn meter(self, meter: Meter) -> Self {
+        Builder { meter: Some(meter), ..self }
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -68,7 +75,7 @@ impl Builder {
         if self.tick.is_some_and(|tick| tick.is_zero()) {
             return Err(Error::invalid("the tick is a positive duration, such as 100 ms"));
         }
-        let driver = Driver::start(Runtime::start(self.workers)?, self.clock, self.tick)?;
+        let driver = Driver::start(Runtime::start(self.workers)?, self.clock, self.tick, self.meter)?;
         let session = Session {
             catalog: Catalog::default(),
             driver: driver.clone(),
@@ -86,7 +93,7 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Builder { workers, clock, tick, base, output: _ } = self;
+        let Builder { workers, clock, tick, base, output: _, meter: _ } = self;
         f.debug_struct("Builder")
             .field("workers", workers)
             .field("clock", clock)

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Timeline};
 use super::lock;
+use super::meter::Meter;
 use super::moment::Moment;
 use super::reader::{Reader, Taken};
 use super::runtime::{ArrangementInfo, DataflowId, Rows, Runtime};
@@ -46,6 +47,8 @@ pub(super) struct Driver {
     pub counters: Counters,
     pump: Mutex<Option<JoinHandle<()>>>,
     pump_thread: std::sync::OnceLock<Thread>,
+    /// Times each step, if somebody wants to know.
+    meter: Option<Meter>,
 }
 
 /// Counts since the engine was started.
@@ -110,7 +113,7 @@ enum Round {
 
 impl Driver {
     /// Starts the pump.
-    pub fn start(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Arc<Self>> {
+    pub fn start(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>, meter: Option<Meter>) -> Result<Arc<Self>> {
         let driver = Arc::new(Driver {
             timeline: Timeline::new(runtime, clock, tick)?,
             sources: Mutex::default(),
@@ -118,6 +121,7 @@ impl Driver {
             counters: Counters::default(),
             pump: Mutex::new(None),
             pump_thread: std::sync::OnceLock::new(),
+            meter,
         });
         let pumped = driver.clone();
         let pump = thread::Builder::new()
@@ -173,7 +177,8 @@ impl Driver {
     pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
         let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
         for table in tables {
-            match open(&table)
+            match self
+                .open(&table)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
                 Ok(mut reader) => {
@@ -324,11 +329,41 @@ impl Driver {
         let ends: Vec<Option<Result<()>>> = taken.iter().map(|taken| taken.end.clone()).collect();
         if rows > 0 {
             self.counters.rows_in.fetch_add(rows, Ordering::Relaxed);
-            self.timeline.step(rows, |moment| self.feed(moment, &sources, taken))?;
+            self.metered(rows, || self.timeline.step(rows, |moment| self.feed(moment, &sources, taken)))?;
         }
         let ended = ends.iter().any(Option::is_some);
-        self.retire(&mut sources, ends)?;
+        if ended {
+            self.metered(0, || self.retire(&mut sources, ends))?;
+        }
         Ok(if rows > 0 || ended { Round::Fed } else { Round::Nothing })
+    }
+
+    /// Does something of which so many rows come; if there is a meter, to the end and timed.
+    fn metered(&self, rows: u64, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(meter) = &self.meter else { return work() };
+        meter.time(rows, || work().and_then(|()| self.timeline.settle()))?;
+        if meter.is_to_look() {
+            self.count_state()?;
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            meter.look(self.timeline.present(), count(&self.counters.state_rows), count(&self.counters.state_bytes));
+        }
+        Ok(())
+    }
+
+    /// What a reader has ready; a meter waits for a whole tick of it.
+    fn take_from(&self, reader: &mut Reader) -> Taken {
+        match &self.meter {
+            None => reader.take(),
+            Some(meter) => reader.take_tick(meter.rows_a_tick()),
+        }
+    }
+
+    fn open(&self, table: &Table) -> Result<Box<dyn Source>> {
+        let source = open(table)?;
+        Ok(match &self.meter {
+            None => source,
+            Some(meter) => meter.around(source),
+        })
     }
 
     /// What the readers have ready whose turn it is.
@@ -338,13 +373,13 @@ impl Driver {
         let mut taken: Vec<Taken> = readers
             .iter_mut()
             .zip(&turns)
-            .map(|(reader, turn)| if *turn == Turn::Now { reader.take() } else { Taken::default() })
+            .map(|(reader, turn)| if *turn == Turn::Now { self.take_from(reader) } else { Taken::default() })
             .collect();
         if taken.iter().all(Taken::is_nothing) {
             for ((reader, taken), turn) in
                 readers.iter_mut().zip(&mut taken).zip(&mut turns).filter(|(_, turn)| **turn == Turn::IfOthersHaveNothing)
             {
-                (*taken, *turn) = (reader.take(), Turn::Now);
+                (*taken, *turn) = (self.take_from(reader), Turn::Now);
             }
         }
         let is_heard = |(taken, turn): (&Taken, &Turn)| *turn != Turn::Now || !taken.is_nothing();
@@ -408,9 +443,6 @@ impl Driver {
 
     /// Lets go of the readers that have ended.
     fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) -> Result<()> {
-        if ends.iter().all(Option::is_none) {
-            return Ok(());
-        }
         let ended = sources.readers.iter().zip(&ends).filter(|(_, end)| end.is_some());
         let was_first = sources.readers.iter().any(Reader::comes_first);
         self.leave(ended.map(|(reader, _)| reader))?;

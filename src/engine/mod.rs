@@ -59,6 +59,7 @@ mod event_time;
 mod explain;
 mod gate;
 mod jobs;
+pub mod meter;
 mod moment;
 mod names;
 mod plans;
@@ -309,6 +310,11 @@ impl Engine {
             [] => Ok(()),
             errors => Err(Error::Data(errors.join("\n"))),
         }
+    }
+
+    /// Waits until all that has come so far is worked off and is out of the sinks.
+    pub fn settle(&self) -> Result<()> {
+        self.0.0.driver.timeline().settle()
     }
 
     /// Ends all jobs, closes the sinks, joins the threads. Calls that wait return, and later ones are errors; shutting

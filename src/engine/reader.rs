@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 
 /// About how many rows of a source go into one step when they come fast. Larger steps cost less a row.
 pub(super) const STEP_ROWS: usize = 65_536;
+
+/// How long whoever wants a whole tick waits for more of it.
+const TICK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How many batches a reader is ahead of the pump.
 const BATCHES_AHEAD: usize = 8;
@@ -81,13 +84,22 @@ impl Reader {
         let mut taken = Taken::default();
         while taken.rows < STEP_ROWS && taken.end.is_none() {
             match self.messages.try_recv() {
-                Ok(Message::Batch(batch)) => {
-                    taken.rows += batch.rows.num_rows();
-                    taken.batches.push(batch);
-                }
-                Ok(Message::End(ended)) => taken.end = Some(ended),
+                Ok(message) => taken.add(message),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => taken.end = Some(Ok(())),
+            }
+        }
+        taken
+    }
+
+    /// What has been read, up to about so many rows; waits for them, unless they are long in coming.
+    pub fn take_tick(&mut self, rows: usize) -> Taken {
+        let mut taken = Taken::default();
+        while taken.rows < rows && taken.end.is_none() {
+            match self.messages.recv_timeout(TICK_PATIENCE) {
+                Ok(message) => taken.add(message),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => taken.end = Some(Ok(())),
             }
         }
         taken
@@ -121,6 +133,16 @@ impl Reader {
 }
 
 impl Taken {
+    fn add(&mut self, message: Message) {
+        match message {
+            Message::Batch(batch) => {
+                self.rows += batch.rows.num_rows();
+                self.batches.push(batch);
+            }
+            Message::End(ended) => self.end = Some(ended),
+        }
+    }
+
     /// Whether there is neither input nor the end of it.
     pub fn is_nothing(&self) -> bool {
         self.len() == 0 && self.end.is_none()

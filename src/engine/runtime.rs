@@ -36,6 +36,8 @@ pub struct Runtime {
 pub enum Export {
     /// Keep the plan's arrangements up to date for `SELECT`s and later dataflows to import: a materialized view.
     Maintain { name: String, plan: Plan },
+    /// Compute the plan's changes, and keep and show none of them: for measurements.
+    Compute { name: String, plan: Plan },
     /// Publish the plan's changes. `key` are the columns of a primary key: an update of it is `-U`, `+U`.
     Sink { name: String, plan: Plan, key: Vec<usize>, sink: Box<dyn Sink> },
     /// Send the plan's contents as of now and then its changes, a step at a time.
@@ -425,15 +427,17 @@ impl Peek {
 impl Export {
     /// What it exports.
     pub fn plan(&self) -> &Plan {
-        let (Export::Maintain { plan, .. } | Export::Sink { plan, .. } | Export::Subscribe { plan, .. } | Export::Deliver { plan, .. }) =
-            self;
-        plan
+        match self {
+            Export::Maintain { plan, .. } | Export::Compute { plan, .. } | Export::Sink { plan, .. } => plan,
+            Export::Subscribe { plan, .. } | Export::Deliver { plan, .. } => plan,
+        }
     }
 
     /// What every worker builds, and what only the first one gets.
     fn split(self) -> ((String, Plan, ExportKind), Option<Outlet>) {
         match self {
             Export::Maintain { name, plan } => ((name, plan, ExportKind::Maintain), None),
+            Export::Compute { name, plan } => ((name, plan, ExportKind::Compute), None),
             Export::Sink { name, plan, key, sink } => ((name, plan, ExportKind::Deliver), Some(Outlet::Sink { key, sink })),
             Export::Subscribe { name, plan, to } => ((name, plan, ExportKind::Deliver), Some(Outlet::Subscriber(to))),
             Export::Deliver { name, plan, to } => ((name, plan, ExportKind::Deliver), Some(Outlet::Receiver(to))),

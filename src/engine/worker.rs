@@ -89,6 +89,7 @@ pub struct Blueprint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportKind {
     Maintain,
+    Compute,
     Deliver,
 }
 
@@ -391,7 +392,7 @@ fn export(renderer: &mut Renderer<'_, '_>, plan: &Plan, kind: ExportKind, as_of:
     let errors = renderer.errors(&collection.errors)?;
     let rows = match kind {
         ExportKind::Deliver => collection.rows,
-        ExportKind::Maintain => {
+        ExportKind::Maintain | ExportKind::Compute => {
             collection.rows.probe_with(&renderer.probe);
             timely::dataflow::operators::generic::operator::empty(errors.scope())
         }

@@ -10,13 +10,16 @@
 //! - [`closing`]: what is said when windows close, on random timelines, beside a model.
 //! - [`derived`]: what is over is forgotten by itself, and nobody can tell but by the memory.
 //! - [`nexmark`]: the queries of the Nexmark benchmark, beside SQLite, in whatever order events come.
+//! - [`tpch`]: the queries of TPC-H beside SQLite, while orders come and go.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
+//! - [`bench`]: `weir bench`: every query runs, and what is said of it.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
 //!
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
 //! [`world`] makes tables change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
+mod bench;
 mod both;
 mod check;
 mod closing;
@@ -36,5 +39,6 @@ mod scripts;
 mod shrink;
 mod sqlite;
 mod temporal;
+mod tpch;
 mod value;
 mod world;
