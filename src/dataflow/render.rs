@@ -15,6 +15,7 @@ use timely::dataflow::{Scope as TimelyScope, Stream};
 
 use super::accumulate::{Accumulate, count_rows};
 use super::arrange::{arrange_rows, arrange_sums, flatten, written};
+use super::asof::{Matching, asof};
 use super::columnar::{ColumnBatch, Encode, Feed, columnar};
 use super::groups::per_group;
 use super::guard::guard;
@@ -32,7 +33,7 @@ use crate::plan::{
     Arrangement, Bound, Column, Expiry, Fingerprint, Flow, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention,
     RowType, Scope, Step, Validity, names,
 };
-use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, null_row, prefix_len};
+use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
 use registry::{Entry, Label, Registry, Trace};
 
 /// An operator on which rows can fail: what it computes, and the dataflow that it is in. (Two dataflows that read one
@@ -219,6 +220,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 (Collection { rows: join::negate(input.rows), errors: input.errors }, key)
             }
             Node::Join { kind, left, right } => (self.join(*kind, left, right)?, left.key),
+            Node::AsOf { outer, strict, left, right } => (self.asof(*outer, *strict, left, right)?, left.key),
             Node::Reduce { parts, .. } => {
                 let inputs = parts.iter().map(|part| self.arrangement(&part.input, "Reduce")).collect::<Result<Vec<_>>>()?;
                 let mut sources: BTreeSet<_> = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
@@ -481,6 +483,23 @@ impl<'s, 'r> Renderer<'s, 'r> {
         Ok(Collection { rows, errors })
     }
 
+    fn asof(&mut self, outer: bool, strict: bool, left: &Arrangement, right: &Arrangement) -> Result<Collection<'s>> {
+        let (l, left_errors) = self.arranged_rows(left, "AsOf")?;
+        let (r, right_errors) = self.arranged_rows(right, "AsOf")?;
+        let values = |side: &Arrangement| side.input.row().columns[side.key..].to_vec();
+        let width = match (values(left).first(), values(right).first()) {
+            (Some(left), Some(right)) if left.data_type == right.data_type && left.sort.descending != right.sort.descending => {
+                fixed_len(left)
+            }
+            _ => None,
+        };
+        let width =
+            width.ok_or_else(|| Error::invalid("an AsOf reads times of one type and a fixed length, sorted in opposite directions"))?;
+        let absent = outer.then(|| null_row(&values(right))).transpose()?;
+        let rows = asof(l, r, self.as_of, Matching { width, strict, absent });
+        Ok(Collection { rows, errors: left_errors.union(&right_errors).copied().collect() })
+    }
+
     /// The distinct keys of a join's side, arranged; shared by all joins that ask for them.
     fn keys(
         &mut self,
@@ -670,7 +689,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             key: names(key),
             scope: match arrangement.retention {
                 Some(retention) => retention.scope,
-                None if operator.starts_with("Join") || operator == "Get" => Scope::Row,
+                None if operator.starts_with("Join") || operator == "AsOf" || operator == "Get" => Scope::Row,
                 None => Scope::Group,
             },
             memory: match arrangement.bound() {

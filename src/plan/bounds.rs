@@ -86,6 +86,7 @@ impl Plan {
             Node::Settle { input, policy, .. } => input.limit().filter(|_| *policy == Policy::Retract),
             Node::Remember { .. }
             | Node::Join { .. }
+            | Node::AsOf { .. }
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }

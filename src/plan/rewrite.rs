@@ -21,6 +21,9 @@ impl Node {
             Node::Settle { input, policy, expiry } => Node::Settle { input: by.plan(input), policy: *policy, expiry: *expiry },
             Node::Remember { input } => Node::Remember { input: by.arrangement(input) },
             Node::Join { kind, left, right } => Node::Join { kind: *kind, left: by.arrangement(left), right: by.arrangement(right) },
+            Node::AsOf { outer, strict, left, right } => {
+                Node::AsOf { outer: *outer, strict: *strict, left: by.arrangement(left), right: by.arrangement(right) }
+            }
             Node::Reduce { parts, outputs, always } => {
                 let parts = parts.iter().map(|part| Part { input: by.arrangement(&part.input), kind: part.kind.clone() }).collect();
                 Node::Reduce { parts, outputs: outputs.clone(), always: always.clone() }
