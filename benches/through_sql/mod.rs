@@ -53,7 +53,7 @@ impl Catalog for Tables {
         let index = self.0.iter().position(|(table, _)| *table == name)?;
         let schema = self.0[index].1.clone();
         let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), flow: Flow::Appends };
-        Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema })
+        Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema, versions: None })
     }
 
     fn names(&self) -> Vec<String> {

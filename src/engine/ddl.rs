@@ -43,17 +43,22 @@ impl Session {
         let base = &self.base;
         let (of_memory, of_connector): (Vec<SqlOption>, Vec<SqlOption>) = create.options.iter().cloned().partition(is_of_memory);
         let memory = self.table_memory(create, &of_memory, &of_connector)?;
-        let table = Table::new(id, create, text, memory, |schema, primary_key| {
+        let stored = |schema, primary_key| {
             let options: Vec<(String, String)> = of_connector.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
             if options.is_empty() {
                 return Ok(Storage::Memory);
             }
             storage(TableSpec { name: create.name.clone(), schema, primary_key, options, base: base.clone() })
-        })?;
+        };
+        let table = Table::new(id, create, text, memory.clone(), stored)?;
+        let history = match table.history(create) {
+            Some(create) => Some(Table::new(self.catalog.new_relation(), &create, text, memory, stored)?),
+            None => None,
+        };
         if table.is_in_memory() {
             self.driver.timeline().between(|runtime| runtime.create_table(table.input()))?;
         }
-        self.catalog.add_table(table);
+        self.catalog.add_table(table, history);
         let note = watermark_note(create).map_or_else(String::new, |note| format!(" ({note})"));
         Ok(Outcome::Done(format!("CREATE TABLE {}{note}", create.name)))
     }

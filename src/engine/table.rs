@@ -19,7 +19,7 @@ use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
 use crate::plan::{Arrangement, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step};
-use crate::sql::planner::{self, Purpose};
+use crate::sql::planner::{self, Purpose, Versions};
 use crate::sql::statement::{ColumnKind, CreateTable};
 
 /// A table of the catalog.
@@ -29,6 +29,8 @@ pub(super) struct Table {
     pub columns: Vec<TableColumn>,
     /// Positions among all columns.
     pub primary_key: Vec<usize>,
+    /// The column of its watermark, which is the time from which a version is valid.
+    version_time: Option<usize>,
     pub storage: Storage,
     /// The statement that made it.
     pub text: String,
@@ -87,6 +89,7 @@ impl Table {
         let physical = Arc::new(Schema::new(physical_fields(create)?));
         let columns = columns(create, &physical)?;
         let primary_key = key_positions(create, &columns)?;
+        let version_time = create.watermark.as_ref().and_then(|watermark| columns.iter().position(|c| c.name == watermark.column));
         if let Some(watermark) = &create.watermark {
             let declared =
                 Arc::new(Schema::new(columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect::<Vec<_>>()));
@@ -96,7 +99,18 @@ impl Table {
         let physical_key = primary_key.iter().map(|k| physical.index_of(&columns[*k].name)).collect::<Result<Vec<_>, _>>()?;
         let storage = storage(physical.clone(), physical_key)?;
         let row = RowType::new(columns.iter().map(|c| Column::new(&c.name, c.data_type.clone(), c.nullable)));
-        Ok(Table { id, name: create.name.clone(), columns, primary_key, storage, text: text.to_string(), physical, row, memory })
+        Ok(Table {
+            id,
+            name: create.name.clone(),
+            columns,
+            primary_key,
+            version_time,
+            storage,
+            text: text.to_string(),
+            physical,
+            row,
+            memory,
+        })
     }
 
     /// All columns.
@@ -136,6 +150,22 @@ impl Table {
             _ => Flow::Changes,
         };
         get(flow, self.row.clone())
+    }
+
+    /// What the versions of its rows are; `history` has them all, where the table has only the last of each key.
+    pub fn versions(&self, history: Option<&Table>) -> Versions {
+        Versions { key: self.primary_key.clone(), time: self.version_time, history: history.map(Table::get) }
+    }
+
+    /// The table whose rows are the versions of this one's, if those are all that comes and this one has the last of each
+    /// key: it reads the same, and a row's time (which has to come with the row) is part of its key.
+    pub fn history(&self, create: &CreateTable) -> Option<CreateTable> {
+        let watermark = create.watermark.as_ref()?;
+        let is_read = matches!(&self.storage, Storage::Connector { spec, kind } if kind.source && !spec.retracts());
+        let keeps_last = !create.primary_key.is_empty() && !create.primary_key.contains(&watermark.column);
+        let primary_key = || create.primary_key.iter().chain([&watermark.column]).cloned().collect();
+        let comes = self.physical.index_of(&watermark.column).is_ok();
+        (is_read && keeps_last && comes).then(|| CreateTable { primary_key: primary_key(), ..create.clone() })
     }
 
     /// The table as a dataflow knows it.
@@ -322,6 +352,7 @@ pub(super) mod tests {
             name: "t".into(),
             columns: columns.collect(),
             primary_key: key.to_vec(),
+            version_time: None,
             storage: Storage::Memory,
             text: String::new(),
             row: RowType::from_schema(&schema),

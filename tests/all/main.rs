@@ -3,6 +3,7 @@
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`asof`]: as-of and temporal joins under random changes of both sides equal SQLite's latest rows.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
@@ -11,6 +12,7 @@
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`world`] makes tables
 //! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
+mod asof;
 mod check;
 mod command;
 mod generator;

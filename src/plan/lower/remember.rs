@@ -24,7 +24,7 @@ use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scala
 use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
-use super::{Staying, linear, lower, nodes};
+use super::{AsOf, Staying, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
@@ -46,7 +46,10 @@ pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
         LogicalPlan::Sort(sort) => name_in_from(&sort.input),
         LogicalPlan::Limit(limit) => name_in_from(&limit.input),
         LogicalPlan::Unnest(unnest) => name_in_from(&unnest.input),
-        LogicalPlan::Extension(extension) => name_in_from(&extension.node.as_any().downcast_ref::<Staying>()?.input),
+        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<AsOf>() {
+            Some(join) => Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?)),
+            None => name_in_from(&extension.node.as_any().downcast_ref::<Staying>()?.input),
+        },
         _ => None,
     }
 }
