@@ -77,7 +77,7 @@ pub fn run(sql: &str, tables: &Tables, ticks: usize, tick: impl Fn(usize) -> Vec
     let dataflow = runtime.install(vec![export], inputs).expect("it can be rendered").id;
     for index in 0..ticks {
         for (table, rows) in tick(index).into_iter().enumerate() {
-            runtime.feed(dataflow, RelationId(table as u64), rows).expect("the dataflow is there");
+            runtime.feed(dataflow, RelationId(table as u64), rows, None).expect("the dataflow is there");
         }
         runtime.advance(weir::engine::time::at(index as i64 + 1, 1)).expect("the engine runs");
         runtime.settle().expect("the engine runs");

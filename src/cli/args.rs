@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
+use crate::engine::Engine;
+use crate::error::Error;
 use crate::plan;
 
 const EXIT_CODES: &str = "\
@@ -51,12 +53,13 @@ the exit code is 1.
 
 Examples:
   weir check queries/dau.sql
+  weir check queries/dau.sql --set state_ttl='7 days'
   weir check queries/join.sql --deny-unbounded || echo 'it may grow for ever'";
 
 const AUDIT_EXAMPLES: &str = "\
-Runs the script to the end of its input and keeps every view up to date twice: with its state_ttl and without. The table
-has a row a view: the rows of the exact result, how many of them differ at the end and at worst, and the state that each
-of the two keeps. A row differs that a consumer has too often or not often enough, by the changes it was told of.
+Runs the script to the end of its input and keeps every view up to date twice: with its state_ttl and without. It prints
+of each view the rows of the exact result, how many of them differ at the end and at worst, and the state that each of
+the two keeps. A row differs that a consumer has too often or not often enough, by the changes it was told of.
 
 The script's own results are not shown, and its sinks are not written. Retention follows the clock, so a script that
 is to show what a ttl does moves a manual one: SET clock = 'manual', ADVANCE.
@@ -118,9 +121,8 @@ pub struct RunArgs {
     /// The script; '-' reads it from standard input
     #[arg(value_name = "F.sql")]
     pub script: PathBuf,
-    /// A setting to begin with, as SET would; may be given several times
-    #[arg(long = "set", value_name = "K=V", value_parser = setting)]
-    pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub settings: Settings,
     #[command(flatten)]
     pub workers: Workers,
     /// How rows are printed [default: table on a terminal, otherwise csv]
@@ -136,6 +138,8 @@ pub struct ExplainArgs {
     /// The script; '-' reads it from standard input
     #[arg(value_name = "F.sql")]
     pub script: PathBuf,
+    #[command(flatten)]
+    pub settings: Settings,
     /// An indented tree, or a Markdown document with a Mermaid diagram a plan
     #[arg(long, value_enum, default_value_t)]
     pub format: PlanFormat,
@@ -146,6 +150,8 @@ pub struct CheckArgs {
     /// The script; '-' reads it from standard input
     #[arg(value_name = "F.sql")]
     pub script: PathBuf,
+    #[command(flatten)]
+    pub settings: Settings,
     /// Fail if anything keeps state that nothing bounds
     #[arg(long)]
     pub deny_unbounded: bool,
@@ -156,9 +162,8 @@ pub struct AuditArgs {
     /// The script; '-' reads it from standard input
     #[arg(value_name = "F.sql")]
     pub script: PathBuf,
-    /// A setting to begin with, as SET would; may be given several times
-    #[arg(long = "set", value_name = "K=V", value_parser = setting)]
-    pub settings: Vec<Setting>,
+    #[command(flatten)]
+    pub settings: Settings,
     #[command(flatten)]
     pub workers: Workers,
     /// How the figures are printed [default: table]
@@ -215,6 +220,26 @@ impl From<PlanFormat> for plan::Format {
     }
 }
 
+/// What holds before a script's first statement.
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// A setting to begin with, as SET would; may be given several times
+    #[arg(long = "set", value_name = "K=V", value_parser = setting)]
+    all: Vec<Setting>,
+}
+
+impl Settings {
+    /// Carries them out in the order in which they were given.
+    ///
+    /// # Errors
+    /// That of the first SET that fails, with its name.
+    pub fn apply(&self, engine: &Engine) -> Result<(), Error> {
+        let set = |setting: &Setting| engine.execute(&setting.statement()).map(drop);
+        let mut all = self.all.iter();
+        all.try_for_each(|setting| set(setting).map_err(|error| Error::Invalid(format!("--set {}: {error}", setting.name))))
+    }
+}
+
 /// One `--set`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -258,9 +283,16 @@ mod tests {
     #[test]
     fn settings_keep_their_order_and_everything_after_the_first_equals_sign() {
         let Ok(Command::Run(args)) = parse("weir run f.sql --set a=1 --set x.y=p=q --workers 3") else { panic!("does not parse") };
-        let settings: Vec<(&str, &str)> = args.settings.iter().map(|s| (s.name.as_str(), s.value.as_str())).collect();
+        let settings: Vec<(&str, &str)> = args.settings.all.iter().map(|s| (s.name.as_str(), s.value.as_str())).collect();
         assert_eq!(settings, [("a", "1"), ("x.y", "p=q")]);
         assert_eq!(args.workers.count(), 3);
+    }
+
+    #[test]
+    fn every_command_that_reads_a_script_takes_settings() {
+        for command in ["run", "explain", "check", "audit"] {
+            assert!(parse(&format!("weir {command} f.sql --set a=1 --set b=2")).is_ok(), "{command}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::sql::statement::Parsed;
 pub fn check(args: CheckArgs, stop: &Stop) -> Result<Exit> {
     let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let engine = Engine::builder().base(&script.base).build()?;
-    let checked = statements(&script, &engine, args.deny_unbounded, stop);
+    let checked = args.settings.apply(&engine).and_then(|()| statements(&script, &engine, args.deny_unbounded, stop));
     stop.shutdown(&engine)?;
     Ok(stop.reason().unwrap_or(checked?))
 }

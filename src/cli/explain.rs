@@ -17,7 +17,7 @@ use crate::sql::statement::Parsed;
 pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
     let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let engine = Engine::builder().base(&script.base).build()?;
-    let explained = statements(&script, &engine, args.format, stop);
+    let explained = args.settings.apply(&engine).and_then(|()| statements(&script, &engine, args.format, stop));
     stop.shutdown(&engine)?;
     Ok(stop.reason().unwrap_or(explained?))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::stop::spawn;
-use crate::engine::{Engine, Stats};
+use crate::engine::{Engine, LateRows, Stats};
 
 /// How often the progress line is brought up to date.
 const REFRESH: Duration = Duration::from_millis(150);
@@ -78,6 +78,7 @@ impl Progress {
         if let Some(engine) = engine.filter(|_| !self.quiet) {
             note(describe(&engine.stats(), self.started.elapsed()));
             skips(engine).into_iter().for_each(note);
+            engine.late().iter().map(late).for_each(note);
         }
     }
 }
@@ -122,6 +123,13 @@ pub fn skips(engine: &Engine) -> Vec<String> {
     skips_of(engine.stats().skipped, &engine.skipped())
 }
 
+/// A table's late rows, and what has become of them.
+fn late(rows: &LateRows) -> String {
+    let part = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", counted(count, "row")));
+    let parts: Vec<String> = [part(rows.dropped, "dropped"), part(rows.accepted, "accepted")].into_iter().flatten().collect();
+    format!("late: table {}: {} behind the watermark", rows.table, parts.join(", "))
+}
+
 fn skips_of(count: u64, first: &[String]) -> Vec<String> {
     let rest = count.saturating_sub(first.len() as u64);
     let more = (rest > 0).then(|| format!("skipped: {} more", HumanCount(rest)));
@@ -158,6 +166,13 @@ mod tests {
         assert_eq!(skips_of(4, &first), expected);
         assert_eq!(skips_of(2, &first), expected[..2]);
         assert!(skips_of(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn late_rows_are_told_by_table_with_what_became_of_them() {
+        let rows = |dropped, accepted| LateRows { table: "t".into(), dropped, accepted };
+        assert_eq!(late(&rows(2, 0)), "late: table t: 2 rows dropped behind the watermark");
+        assert_eq!(late(&rows(0, 1)), "late: table t: 1 row accepted behind the watermark");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `weir run`: a script from its first statement to the end of its input.
 
 use super::Exit;
-use super::args::{RunArgs, Setting};
+use super::args::{RunArgs, Settings};
 use super::output::{Format, Results};
 use super::progress::{Notes, Progress};
 use super::script::{Said, Script, execute};
@@ -40,17 +40,15 @@ struct Run {
 
 impl Run {
     /// Runs everything, and writes what the subscriptions still have to say, whatever came of it.
-    fn everything(&mut self, settings: &[Setting]) -> Result<Exit> {
+    fn everything(&mut self, settings: &Settings) -> Result<Exit> {
         let result = self.script_and_input(settings);
         let streamed = self.streams.end();
         result.and_then(|exit| streamed.map(|()| exit))
     }
 
     /// Runs the statements, reads the bounded input to its end and waits out the unbounded.
-    fn script_and_input(&mut self, settings: &[Setting]) -> Result<Exit> {
-        for setting in settings {
-            self.engine.execute(&setting.statement()).map_err(|error| Error::Invalid(format!("--set {}: {error}", setting.name)))?;
-        }
+    fn script_and_input(&mut self, settings: &Settings) -> Result<Exit> {
+        settings.apply(&self.engine)?;
         if self.statements() { self.input() } else { Ok(Exit::Failed) }
     }
 
@@ -70,7 +68,7 @@ impl Run {
                     });
                     match result {
                         Ok(()) => {
-                            if let Some(said) = self.script.note(&parsed) {
+                            if let Some(said) = self.script.note(&self.engine, &parsed) {
                                 self.notes.say(said);
                             }
                             continue;

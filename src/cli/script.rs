@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::engine::{Engine, Outcome, Subscription, without_effect};
+use crate::engine::{Engine, Outcome, Subscription};
 use crate::error::{Error, Result};
 use crate::sql;
 use crate::sql::statement::{Parsed, Show, Statement};
@@ -79,8 +79,8 @@ impl Script {
     }
 
     /// A statement of which a part is accepted and has no effect, with its place.
-    pub fn note(&self, statement: &Parsed) -> Option<String> {
-        without_effect(&statement.statement).map(|what| format!("note: {}: {what}", self.place(statement.line)))
+    pub fn note(&self, engine: &Engine, statement: &Parsed) -> Option<String> {
+        engine.without_effect(&statement.statement).map(|what| format!("note: {}: {what}", self.place(statement.line)))
     }
 
     /// Takes the statements one after the other: `plan` is what may fail of each, which is reported with its place and ends
@@ -100,12 +100,7 @@ impl Script {
                 Err(error) => Err(self.failed(&parsed, &error)),
             });
             match planned {
-                Ok((parsed, planned)) => {
-                    if let Some(said) = self.note(&parsed) {
-                        note(said);
-                    }
-                    show(&parsed, planned)?;
-                }
+                Ok((parsed, planned)) => show(&parsed, planned)?,
                 Err(failure) => {
                     note(format_args!("error: {failure}"));
                     return Ok(Exit::Failed);

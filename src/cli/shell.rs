@@ -192,7 +192,7 @@ impl Shell {
                     Err(error) => self.complain(self.placed(script.failed(&statement, &error))),
                     // To a person the outcome says it.
                     Ok(()) if self.is_typed() => {}
-                    Ok(()) => script.note(&statement).into_iter().for_each(note),
+                    Ok(()) => script.note(&self.engine, &statement).into_iter().for_each(note),
                 },
             }
         }

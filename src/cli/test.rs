@@ -174,7 +174,8 @@ fn shown(rows: &RecordBatch) -> DBOutput<DefaultColumnType> {
 
 fn column_type(data_type: &DataType) -> DefaultColumnType {
     match data_type {
-        DataType::Null => DefaultColumnType::Any,
+        // SQLite, whose format this is, has no booleans: its scripts write them as integers.
+        DataType::Null | DataType::Boolean => DefaultColumnType::Any,
         integer if integer.is_integer() => DefaultColumnType::Integer,
         number if number.is_numeric() => DefaultColumnType::FloatingPoint,
         _ => DefaultColumnType::Text,

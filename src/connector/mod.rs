@@ -46,9 +46,16 @@ pub struct TableSpec {
 impl TableSpec {
     /// Whether, as a source, it may take rows away: its format says of each row what it does.
     pub fn retracts(&self) -> bool {
-        let says =
-            |name: &str, value: &str| self.options.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v.eq_ignore_ascii_case(value));
-        says("format", "debezium-json") || says("changelog", "true")
+        self.says("format", "debezium-json") || self.says("changelog", "true")
+    }
+
+    /// Whether, as a source, it leaves out what it cannot use, and counts it.
+    pub fn skips_errors(&self) -> bool {
+        self.says("on_error", "skip")
+    }
+
+    fn says(&self, name: &str, value: &str) -> bool {
+        self.options.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v.eq_ignore_ascii_case(value))
     }
 }
 

@@ -19,13 +19,31 @@ use crate::eval;
 use crate::plan::{Node, Plan, Step};
 use crate::row::{Codec, Diff, Time, Updates, UpdatesBuilder};
 
-/// Rows of a source on their way in: all at one time.
+/// Rows of a source on their way in.
 #[derive(Clone)]
 pub struct ColumnBatch {
     pub rows: RecordBatch,
-    pub time: Time,
+    pub times: Times,
     /// One a row; None where each row is there once.
     pub diffs: Option<std::sync::Arc<[Diff]>>,
+}
+
+/// When rows happen, none of them before the time at which they are sent.
+#[derive(Debug, Clone)]
+pub enum Times {
+    /// All at once.
+    At(Time),
+    /// Each at its own time.
+    Each(std::sync::Arc<[Time]>),
+}
+
+impl Times {
+    fn of(&self, row: usize) -> Time {
+        match self {
+            Times::At(time) => *time,
+            Times::Each(times) => times[row],
+        }
+    }
 }
 
 /// Where a linear operator's rows come from.
@@ -74,7 +92,7 @@ pub fn columnar<'s, C: Consume>(
         Feed::Columns(stream) => operator(stream, name, worker, |batches: &mut Vec<ColumnBatch>, worker| {
             for batch in batches.drain(..) {
                 let diffs = batch.diffs.as_deref();
-                worker.run(&batch.rows, &|row| (batch.time, diffs.map_or(1, |diffs| diffs[row])));
+                worker.run(&batch.rows, &|row| (batch.times.of(row), diffs.map_or(1, |diffs| diffs[row])));
             }
         }),
         Feed::Rows(stream, codec) => operator(stream, name, worker, move |updates: &mut Updates, worker| {

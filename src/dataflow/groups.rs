@@ -2,7 +2,8 @@
 //!
 //! [`per_group`] asks a [`GroupLogic`] for what the output of each group that changes was before it does and is after each
 //! moment at which it does. What went and what came is the operator's output. No output trace is kept: with totally
-//! ordered times the old answer can be read from the same arrangement as the new one.
+//! ordered times the old answer can be read from the same arrangement as the new one. An answer may begin at the first
+//! value that something has changed for: what is before it is the same in both.
 
 use std::collections::HashSet;
 
@@ -35,9 +36,24 @@ impl Answer {
 }
 
 /// What an operator makes of a group.
+///
+/// Of each group that changes it is told the first value that does, then asked for the answers at some moments, ascending,
+/// then told that the last of them stands. All answers in between may leave out the same first values, if their part of
+/// the group's output has not changed.
 pub trait GroupLogic: 'static {
+    /// A group changes, from a value on.
+    fn changes(&mut self, _key: &[u8], _first: &[u8]) {}
+
     /// The group's output, counting updates before `until`. The cursor stands at the group, its values rewound.
     fn answer(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Answer;
+
+    /// Makes further answers those of the whole group. Returns whether they were not.
+    fn forget(&mut self, _key: &[u8]) -> bool {
+        false
+    }
+
+    /// An answer stands until the group changes again.
+    fn settled(&mut self, _key: &[u8], _answer: &Answer) {}
 }
 
 /// Runs `logic` over the groups that change; gives rows (`key ++ value`) and errors.
@@ -62,24 +78,34 @@ struct Differences<L> {
 impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
     fn visit(&mut self, mut change: Change<'_, RowBatch>, [rows, errors]: &mut [UpdatesBuilder; 2]) {
         let (key, as_of) = (change.key, change.as_of());
+        if let Some(first) = change.changes.cursor.get_val(change.changes.storage) {
+            self.logic.changes(key, first.0);
+        }
         if !self.failing.contains(key) {
             self.expiries.skip(change.moments, as_of);
         }
         let moments = std::mem::take(change.moments);
         if let (Some(first), Some(mut group)) = (moments.first(), change.group()) {
-            let mut answer_until = |until| {
+            let logic = &mut self.logic;
+            let mut answer_until = |logic: &mut L, until| {
                 group.cursor.rewind_vals(group.storage);
-                self.logic.answer(key, &mut group, until)
+                logic.answer(key, &mut group, until)
             };
-            let mut before = answer_until(*first);
+            let mut before = answer_until(logic, *first);
             for moment in &moments {
-                let after = answer_until(moment + 1);
+                let mut after = answer_until(logic, moment + 1);
+                // An error stands for all of the group.
+                if after.error.is_some() && logic.forget(key) {
+                    before = answer_until(logic, *moment);
+                    after = answer_until(logic, moment + 1);
+                }
                 if !self.expiries.hides(*moment, as_of) {
                     emit_rows(key, &before, &after, *moment, rows);
                 }
                 emit_errors(&before, &after, *moment, errors);
                 before = after;
             }
+            logic.settled(key, &before);
             if before.error.is_some() {
                 self.failing.insert(key.to_vec());
             } else if !self.failing.is_empty() {

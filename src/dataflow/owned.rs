@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{TraceAgent, TraceWriter};
-use differential_dataflow::trace::cursor::cursor_list;
+
 use differential_dataflow::trace::{Description, Span, Trace, TraceReader};
 use timely::container::NoopBuilder;
 use timely::dataflow::Scope;
@@ -13,7 +13,7 @@ use timely::progress::frontier::AntichainRef;
 use timely::progress::{Antichain, Stamp};
 
 use crate::row::Time;
-use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
+use crate::row::reclaim::{Reclaim, Reclaiming};
 
 /// Where the batches go that are written.
 pub type Batches<'a, B> = OutputBuilderSession<'a, Time, NoopBuilder<Vec<Span<Time, B>>>>;
@@ -47,9 +47,9 @@ impl<B: Reclaim> Owned<B> {
     }
 
     /// All that is in it.
-    pub fn contents(&mut self) -> Contents<B> {
+    pub fn batches(&mut self) -> Vec<B> {
         let batches = self.reader.batches_through(self.lower.borrow());
-        cursor_list(batches.expect("the operator holds back physical compaction to what it has written"))
+        batches.expect("the operator holds back physical compaction to what it has written")
     }
 
     /// Writes the updates up to a frontier, and sends them on.

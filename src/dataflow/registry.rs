@@ -1,6 +1,8 @@
 //! The traces that a worker's dataflows keep, by fingerprint: what later dataflows import.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use differential_dataflow::trace::TraceReader;
 use timely::progress::Antichain;
@@ -9,6 +11,7 @@ use super::render::{ErrorSource, Kept};
 use super::retain::{Account, Keeper};
 use crate::plan::{Figures, Fingerprint, Memory, RelationId, Scope};
 use crate::row::Time;
+use crate::row::reclaim::left_of;
 use crate::row::spine::{MemoryUse, RowTrace, SumTrace};
 
 /// A worker's traces.
@@ -17,6 +20,8 @@ pub struct Registry {
     pub entries: HashMap<Fingerprint, Entry>,
     pub errors: HashMap<ErrorSource, RowTrace>,
     kept: HashMap<RelationId, Kept>,
+    /// When the clock has run out, if that is where it stands: what waits for a later instant happens then.
+    pub run_out: Rc<Cell<Option<Time>>>,
 }
 
 /// A trace, where its errors are, and the dataflow that maintains it.
@@ -57,21 +62,32 @@ impl Trace {
     }
 
     /// Updates and bytes that are kept.
-    pub fn size(&self) -> (usize, usize) {
-        match self {
-            Trace::Rows(trace) => size(trace, |batch| batch.updates),
-            Trace::Sums(trace) => size(trace, |batch| batch.updates),
+    pub fn size(&self, measure: Measure) -> (usize, usize) {
+        match (self, measure) {
+            (Trace::Rows(trace), Measure::Stored) => size(trace, |batch| batch.updates),
+            (Trace::Sums(trace), Measure::Stored) => size(trace, |batch| batch.updates),
+            (Trace::Rows(trace), Measure::Live) => left_of(batches(trace)),
+            (Trace::Sums(trace), Measure::Live) => left_of(batches(trace)),
         }
     }
 }
 
 impl Entry {
     /// How big it is, and how what it forgets by stands.
-    pub fn size(&self) -> Size {
-        let (rows, bytes) = self.trace.size();
+    pub fn size(&self, measure: Measure) -> Size {
+        let (rows, bytes) = self.trace.size(measure);
         let account = self.keeper.as_ref().map(|keeper| keeper.borrow().account());
         Size { rows, bytes: bytes + account.map_or(0, |account| account.bytes), account }
     }
+}
+
+/// What is measured of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// What it occupies, with all that has cancelled but was not merged yet.
+    Stored,
+    /// What it would occupy if everything was merged and the difference between times forgotten. Reads and copies it.
+    Live,
 }
 
 /// How much a worker's part of an arrangement holds.
@@ -101,6 +117,12 @@ fn compact<T: TraceReader<Time = Time>>(trace: &mut T) {
         trace.set_logical_compaction(Antichain::from_elem(time.saturating_sub(1)).borrow());
         trace.set_physical_compaction(upper.borrow());
     }
+}
+
+fn batches<T: TraceReader>(trace: &T) -> Vec<T::Batch> {
+    let mut batches = Vec::new();
+    trace.map_spans(|span| batches.extend(span.inner.clone()));
+    batches
 }
 
 fn size<T: TraceReader<Batch: MemoryUse>>(trace: &T, len: impl Fn(&T::Batch) -> usize) -> (usize, usize) {

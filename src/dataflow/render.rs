@@ -2,46 +2,48 @@
 //!
 //! [`Renderer::collection`] and `Renderer::arrangement` walk a plan from its root. Whatever has the fingerprint of
 //! something that is there already (in this dataflow, or as a trace that another dataflow keeps) is taken from there,
-//! and what is below it is not rendered at all.
+//! and what is below it is not rendered at all. `arrangements` has what is found and made
+//! that way, `relations` the leaves.
+
+mod arrangements;
+mod relations;
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{Arranged, ShutdownButton};
 use timely::dataflow::operators::CapabilitySet;
-use timely::dataflow::operators::core::input::Handle as InputHandle;
-use timely::dataflow::operators::core::{Concatenate, Input as _, Probe};
+use timely::dataflow::operators::core::Input as _;
+use timely::dataflow::operators::core::{Concatenate, Probe};
 use timely::dataflow::operators::probe::Handle as ProbeHandle;
 use timely::dataflow::{Scope as TimelyScope, Stream};
 
-use super::accumulate::{Accumulate, count_rows};
-use super::arrange::{arrange_rows, arrange_sums, flatten, written};
+use super::arrange::{arrange_rows, flatten, written};
 use super::asof::{Matching, asof};
-use super::columnar::{ColumnBatch, Encode, Feed, columnar};
+use super::columnar::{Encode, Feed, columnar};
+use super::delay::delay;
 use super::groups::per_group;
-use super::guard::guard;
+use super::join;
 use super::reduce::{Kept as Held, reduce};
-use super::retain::{Keeper, Writes, arrange_retained};
+use super::registry::{Label, Registry};
+use super::session::sessions;
 use super::settle::{self, Expiries};
 use super::temporal::temporal;
 use super::threshold::threshold;
 use super::topk::TopK;
-use super::upsert::upsert;
 use super::window::Window;
-use super::{join, registry};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Arrangement, Bound, Column, Expiry, Fingerprint, Flow, JoinKind, Layout, Memory, Node, Origin, Plan, Policy, RelationId, Retention,
-    RowType, Scope, Step, Validity, names,
+    Arrangement, Column, Expiry, Fingerprint, JoinKind, Memory, Node, Plan, Policy, RelationId, RowType, Scope, Step, Validity, names,
 };
-use crate::row::{Codec, SumUpdates, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
-use registry::{Entry, Label, Registry, Trace};
+use crate::row::{Codec, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
+use relations::Columns;
+
+pub use relations::{ClockInput, Kept, Relation, RelationInput};
 
 /// An operator on which rows can fail: what it computes, and the dataflow that it is in. (Two dataflows that read one
 /// source apart have an error source each.)
 pub type ErrorSource = (Fingerprint, u64);
-
-/// A source's rows as they come.
-type Columns<'s> = Stream<'s, Time, Vec<ColumnBatch>>;
 
 /// A collection: its rows, and where its errors come from.
 #[derive(Clone)]
@@ -55,28 +57,6 @@ pub struct Collection<'s> {
 struct Arrangeds<'s> {
     kept: Held<'s>,
     errors: BTreeSet<ErrorSource>,
-}
-
-/// The worker's end of a relation's input.
-pub struct RelationInput {
-    pub rows: InputHandle<Time, timely::container::CapacityContainerBuilder<Vec<ColumnBatch>>>,
-    pub errors: InputHandle<Time, UpdatesBuilder>,
-}
-
-/// The worker's end of what moves with engine time and nothing else.
-pub type ClockInput = InputHandle<Time, UpdatesBuilder>;
-
-/// A relation as the renderer knows it.
-#[derive(Debug, Clone)]
-pub struct Relation {
-    pub id: RelationId,
-    pub name: String,
-    pub row: RowType,
-    pub primary_key: Vec<usize>,
-    /// Its rows are arranged as they come: it is a table, or rows of it may be taken away.
-    pub kept: bool,
-    /// How long its rows by primary key are remembered.
-    pub memory: Memory,
 }
 
 /// Renders plans into one dataflow.
@@ -240,18 +220,30 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 }
                 (Collection { rows, errors: sources }, input.key)
             }
-            Node::Window { input, functions } => {
+            Node::Window { input, order, functions } => {
                 let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
-                let logic = Window {
-                    functions: functions.clone(),
-                    rows: Codec::new(input.input.row(), input.key)?,
-                    outputs: Codec::new(&outputs, 0)?,
-                };
+                let rows = Codec::new(input.input.row(), input.key)?;
+                let values = &input.input.row().columns[input.key..];
+                let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
                 sources.extend(self.error_source(plan.fingerprint(), errors));
                 (Collection { rows, errors: sources }, input.key)
+            }
+            Node::Delay { input, column, before_end } => {
+                let Collection { rows, errors } = self.collection(input, key)?;
+                (
+                    Collection {
+                        rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out)),
+                        errors,
+                    },
+                    key,
+                )
+            }
+            Node::Session { input, gap } => {
+                let (arranged, errors) = self.arranged_rows(input, "Session")?;
+                (Collection { rows: sessions(arranged, self.as_of, *gap, expiries), errors }, input.key)
             }
             Node::Remember { input } => {
                 let arranged = self.arrangement(input, "Remember")?;
@@ -348,51 +340,6 @@ impl<'s, 'r> Renderer<'s, 'r> {
         Ok((Feed::Rows(input.rows, Codec::new(plan.row(), 0)?), input.errors))
     }
 
-    fn get(&mut self, plan: &Plan, id: RelationId, name: &str, key: usize) -> Result<(Collection<'s>, usize)> {
-        if let Some(kept) = self.kept(id) {
-            return self.kept_relation(plan, &kept);
-        }
-        if !self.relations.contains_key(&id) {
-            return Err(Error::invalid(format!("the plan gets '{name}', which is not among its inputs")));
-        }
-        let (columns, errors) = self.source(plan, id)?;
-        let encode = Encode { codec: Codec::new(plan.row(), key)?, made: vec![] };
-        let (rows, _) = columnar(Feed::Columns(columns), None, "Encode", encode);
-        Ok((Collection { rows, errors }, key))
-    }
-
-    /// How a relation's rows are arranged as they come, if they are.
-    fn kept(&self, id: RelationId) -> Option<Kept> {
-        self.registry.kept(id).cloned().or_else(|| self.relations.get(&id)?.kept_as())
-    }
-
-    /// The rows, in declared order, of a relation that is arranged with its key in front.
-    fn kept_relation(&mut self, plan: &Plan, kept: &Kept) -> Result<(Collection<'s>, usize)> {
-        let arranged = self.arrangement(&kept.arrangement, "Get")?;
-        let mut flat = self.flat(arranged)?;
-        if kept.arrangement.retention.is_some() {
-            flat.rows = self.settled_relation(flat.rows, &kept.arrangement)?;
-        }
-        match &kept.restore {
-            None => Ok((flat, kept.arrangement.key)),
-            Some(restore) => {
-                let feed = Feed::Rows(flat.rows, Codec::new(kept.arrangement.input.row(), 0)?);
-                let encode = Encode { codec: Codec::new(plan.row(), 0)?, made: vec![] };
-                let (rows, _) = columnar(feed, Some(restore.clone()), "Restore", encode);
-                Ok((Collection { rows, errors: flat.errors }, 0))
-            }
-        }
-    }
-
-    /// What consumers see of a relation whose rows by primary key expire.
-    fn settled_relation(&mut self, rows: Stream<'s, Time, Updates>, by_key: &Arrangement) -> Result<Stream<'s, Time, Updates>> {
-        match by_key.memory.policy {
-            Policy::Retract => Ok(settle::showing(rows, self.as_of)),
-            Policy::Forget => Ok(settle::without_expiries(rows, self.as_of)),
-            Policy::Keep => self.with_kept_answers(rows, None, by_key.fingerprint(), "Get", &by_key.input.row().columns[..by_key.key]),
-        }
-    }
-
     /// An operator's rows with what stands of answers that were forgotten: what is published of it.
     fn with_kept_answers(
         &mut self,
@@ -420,20 +367,6 @@ impl<'s, 'r> Renderer<'s, 'r> {
         };
         let kept = self.flat(kept)?.rows;
         Ok(settle::without_expiries(self.scope.concatenate([rows, kept]), self.as_of))
-    }
-
-    /// A source's rows as they come, and its errors.
-    fn source(&mut self, plan: &Plan, id: RelationId) -> Result<(Columns<'s>, BTreeSet<ErrorSource>)> {
-        let source = self.own(plan.fingerprint());
-        if let Some(columns) = self.columns.get(&id) {
-            return Ok((columns.clone(), BTreeSet::from([source])));
-        }
-        let (rows, columns) = self.scope.new_input::<Vec<ColumnBatch>>();
-        let (errors, error_stream) = self.scope.new_input_with_builder::<UpdatesBuilder>();
-        self.inputs.insert(id, RelationInput { rows, errors });
-        self.columns.insert(id, columns.clone());
-        let errors = self.error_source(plan.fingerprint(), error_stream);
-        Ok((columns, errors))
     }
 
     fn constant(&mut self, plan: &Plan, rows: &arrow::array::RecordBatch, diffs: &[i64], key: usize) -> Result<Collection<'s>> {
@@ -483,23 +416,6 @@ impl<'s, 'r> Renderer<'s, 'r> {
         Ok(Collection { rows, errors })
     }
 
-    fn asof(&mut self, outer: bool, strict: bool, left: &Arrangement, right: &Arrangement) -> Result<Collection<'s>> {
-        let (l, left_errors) = self.arranged_rows(left, "AsOf")?;
-        let (r, right_errors) = self.arranged_rows(right, "AsOf")?;
-        let values = |side: &Arrangement| side.input.row().columns[side.key..].to_vec();
-        let width = match (values(left).first(), values(right).first()) {
-            (Some(left), Some(right)) if left.data_type == right.data_type && left.sort.descending != right.sort.descending => {
-                fixed_len(left)
-            }
-            _ => None,
-        };
-        let width =
-            width.ok_or_else(|| Error::invalid("an AsOf reads times of one type and a fixed length, sorted in opposite directions"))?;
-        let absent = outer.then(|| null_row(&values(right))).transpose()?;
-        let rows = asof(l, r, self.as_of, Matching { width, strict, absent });
-        Ok(Collection { rows, errors: left_errors.union(&right_errors).copied().collect() })
-    }
-
     /// The distinct keys of a join's side, arranged; shared by all joins that ask for them.
     fn keys(
         &mut self,
@@ -518,6 +434,23 @@ impl<'s, 'r> Renderer<'s, 'r> {
         keys
     }
 
+    fn asof(&mut self, outer: bool, strict: bool, left: &Arrangement, right: &Arrangement) -> Result<Collection<'s>> {
+        let (l, left_errors) = self.arranged_rows(left, "AsOf")?;
+        let (r, right_errors) = self.arranged_rows(right, "AsOf")?;
+        let values = |side: &Arrangement| side.input.row().columns[side.key..].to_vec();
+        let width = match (values(left).first(), values(right).first()) {
+            (Some(left), Some(right)) if left.data_type == right.data_type && left.sort.descending != right.sort.descending => {
+                fixed_len(left)
+            }
+            _ => None,
+        };
+        let width =
+            width.ok_or_else(|| Error::invalid("an AsOf reads times of one type and a fixed length, sorted in opposite directions"))?;
+        let absent = outer.then(|| null_row(&values(right))).transpose()?;
+        let rows = asof(l, r, self.as_of, Matching { width, strict, absent });
+        Ok(Collection { rows, errors: left_errors.union(&right_errors).copied().collect() })
+    }
+
     fn arranged_rows(
         &mut self,
         arrangement: &Arrangement,
@@ -527,280 +460,6 @@ impl<'s, 'r> Renderer<'s, 'r> {
             Arrangeds { kept: Held::Rows(rows), errors } => Ok((rows, errors)),
             Arrangeds { kept: Held::Sums(_), .. } => Err(Error::invalid(format!("a {operator} reads an arrangement of rows"))),
         }
-    }
-
-    fn flat(&mut self, arranged: Arrangeds<'s>) -> Result<Collection<'s>> {
-        match arranged.kept {
-            Held::Rows(rows) => Ok(Collection { rows: flatten(rows, "Flatten", self.as_of), errors: arranged.errors }),
-            Held::Sums(_) => Err(Error::invalid("sums cannot be read as rows")),
-        }
-    }
-
-    /// Whether an arrangement is there.
-    pub fn has(&self, arrangement: &Arrangement) -> bool {
-        self.is_arranged(arrangement)
-    }
-
-    /// Whether a relation is a source whose rows nothing arranges.
-    pub fn is_stream(&self, id: RelationId) -> bool {
-        self.relations.contains_key(&id) && self.kept(id).is_none()
-    }
-
-    fn is_arranged(&self, arrangement: &Arrangement) -> bool {
-        let id = arrangement.fingerprint();
-        self.arrangements.contains_key(&id) || self.registry.entries.contains_key(&id)
-    }
-
-    /// An arrangement that is there: in this dataflow, or kept by another.
-    fn existing(&mut self, id: Fingerprint) -> Result<Option<Arrangeds<'s>>> {
-        if let Some(arranged) = self.arrangements.get(&id) {
-            return Ok(Some(arranged.clone()));
-        }
-        let Some(entry) = self.registry.entries.get(&id) else { return Ok(None) };
-        self.depends.insert(entry.dataflow);
-        let errors = entry.errors.clone();
-        let (kept, button) = match entry.trace.clone() {
-            Trace::Rows(mut trace) => {
-                let (arranged, button) = trace.import_core(self.scope, "Import");
-                (Held::Rows(arranged), button)
-            }
-            Trace::Sums(mut trace) => {
-                let (arranged, button) = trace.import_core(self.scope, "Import");
-                (Held::Sums(arranged), button)
-            }
-        };
-        self.imported.push(button);
-        let arranged = Arrangeds { kept, errors };
-        self.arrangements.insert(id, arranged.clone());
-        Ok(Some(arranged))
-    }
-
-    /// An arrangement, made if it is not there.
-    fn arrangement(&mut self, arrangement: &Arrangement, operator: &str) -> Result<Arrangeds<'s>> {
-        let id = arrangement.fingerprint();
-        if let Some(arranged) = self.existing(id)? {
-            return Ok(arranged);
-        }
-        let label = self.label(operator, arrangement, &arrangement.input.row().columns[..arrangement.key]);
-        if let Some((arranged, keeper)) = self.relation_as_it_comes(arrangement)? {
-            return Ok(self.note(id, arranged.kept, arranged.errors, label, keeper));
-        }
-        let (kept, errors, keeper) = match &arrangement.layout {
-            Layout::Rows => {
-                let input = self.collection(&arrangement.input, arrangement.key)?;
-                let (rows, keeper) = self.arrange_rows(input.rows, arrangement.retention);
-                (rows, input.errors, keeper)
-            }
-            Layout::Sums(sums) if sums.is_empty() => {
-                let input = self.collection(&arrangement.input, arrangement.key)?;
-                // The value columns do not matter: a group is counted by its key.
-                let (sums, keeper) = self.arrange_sums(count_rows(input.rows), arrangement.retention);
-                (sums, input.errors, keeper)
-            }
-            Layout::Sums(sums) => {
-                let accumulate = Accumulate::new(arrangement.input.row(), arrangement.key, sums)?;
-                // A linear operator below an aggregate need not encode what would be decoded again.
-                let (feed, mut errors, linear) = match arrangement.input.node() {
-                    Node::Linear { input, .. } if !self.is_arranged(&whole_rows(&arrangement.input)) => {
-                        let (feed, errors) = self.feed(input)?;
-                        (feed, errors, Some(arrangement.input.clone()))
-                    }
-                    _ => {
-                        let (feed, errors) = self.feed(&arrangement.input)?;
-                        (feed, errors, None)
-                    }
-                };
-                let fallible = linear.as_ref().is_some_and(can_fail);
-                let (partial, failed) = columnar(feed, linear, "Accumulate", accumulate);
-                if fallible {
-                    errors.extend(self.error_source(arrangement.input.fingerprint().derived("accumulated"), failed));
-                }
-                let (sums, keeper) = self.arrange_sums(partial, arrangement.retention);
-                (sums, errors, keeper)
-            }
-        };
-        Ok(self.note(id, kept, errors, label, keeper))
-    }
-
-    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
-        match retention {
-            None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
-            Some(retention) => {
-                let (arranged, keeper) = arrange_retained(rows, retention, Writes::Updates, "Arrange, and forget");
-                (Held::Rows(arranged), Some(keeper))
-            }
-        }
-    }
-
-    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
-        match retention {
-            None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
-            Some(retention) => {
-                let (arranged, keeper) = arrange_retained(sums, retention, Writes::Updates, "Arrange sums, and forget");
-                (Held::Sums(arranged), Some(keeper))
-            }
-        }
-    }
-
-    /// The arrangement that a relation's rows are in as they come, if that is what is asked for: with a primary key rows
-    /// replace one another in it, without one a row that is there less than zero times is an error.
-    fn relation_as_it_comes(&mut self, arrangement: &Arrangement) -> Result<Option<(Arrangeds<'s>, Option<Keeper>)>> {
-        let Some((get, id)) = relation_of(&arrangement.input) else { return Ok(None) };
-        let Some(relation) = self.relations.get(&id).cloned() else { return Ok(None) };
-        let Some(kept) = relation.kept_as() else { return Ok(None) };
-        if kept.arrangement.fingerprint() != arrangement.fingerprint() {
-            return Ok(None);
-        }
-        let (columns, mut errors) = self.source(get, id)?;
-        let linear = matches!(arrangement.input.node(), Node::Linear { .. }).then(|| arrangement.input.clone());
-        let encode = Encode { codec: Codec::new(arrangement.input.row(), arrangement.key)?, made: vec![] };
-        let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
-        let mut keeper = None;
-        let arranged = if let Some(retention) = arrangement.retention {
-            let (arranged, forgetting) = arrange_retained(rows, retention, Writes::Upserts, "Upsert, and forget");
-            keeper = Some(forgetting);
-            arranged
-        } else if relation.primary_key.is_empty() {
-            let arranged = arrange_rows(rows, "Arrange");
-            let below_zero = guard(arranged.clone(), relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
-            errors.extend(self.error_source(arrangement.fingerprint().derived("below zero"), below_zero));
-            arranged
-        } else {
-            upsert(rows, "Upsert")
-        };
-        if self.publish.is_some() {
-            self.registry.keep(id, kept);
-        }
-        Ok(Some((Arrangeds { kept: Held::Rows(arranged), errors }, keeper)))
-    }
-
-    /// Makes a table's input and arrangement, for all dataflows to come.
-    pub fn table(&mut self, relation: &Relation) -> Result<()> {
-        let kept = relation.kept_as().ok_or_else(|| Error::invalid(format!("table '{}' keeps no rows", relation.name)))?;
-        self.begin_view(&relation.name);
-        self.arrangement(&kept.arrangement, "Get").map(drop)
-    }
-
-    fn label(&self, operator: &str, arrangement: &Arrangement, key: &[Column]) -> Label {
-        Label {
-            view: self.view.clone(),
-            operator: operator.to_owned(),
-            input: arrangement.name.clone(),
-            key: names(key),
-            scope: match arrangement.retention {
-                Some(retention) => retention.scope,
-                None if operator.starts_with("Join") || operator == "AsOf" || operator == "Get" => Scope::Row,
-                None => Scope::Group,
-            },
-            memory: match arrangement.bound() {
-                Bound::Retention | Bound::Nothing(_) => arrangement.memory.clone(),
-                Bound::Input | Bound::Filter => Memory { origin: Origin::Reads, ..Memory::default() },
-            },
-        }
-    }
-
-    /// The label of what is derived from a join's side and forgets as that does.
-    fn derived_label(&self, operator: &str, side: &Arrangement, key: &[Column]) -> Label {
-        let label = self.label(operator, side, key);
-        let origin = if side.bound() == Bound::Retention { Origin::Reads } else { label.memory.origin };
-        Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
-    }
-
-    /// Notes an arrangement that has been made.
-    fn note(
-        &mut self,
-        id: Fingerprint,
-        kept: Held<'s>,
-        errors: BTreeSet<ErrorSource>,
-        label: Label,
-        keeper: Option<Keeper>,
-    ) -> Arrangeds<'s> {
-        let trace = match &kept {
-            Held::Rows(arranged) => {
-                arranged.stream.clone().probe_with(&self.probe);
-                Trace::Rows(arranged.trace.clone())
-            }
-            Held::Sums(arranged) => {
-                arranged.stream.clone().probe_with(&self.probe);
-                Trace::Sums(arranged.trace.clone())
-            }
-        };
-        if let Some(dataflow) = self.publish {
-            self.registry.entries.insert(id, Entry { trace, errors: errors.clone(), dataflow, label, keeper });
-        }
-        let arranged = Arrangeds { kept, errors };
-        self.arrangements.insert(id, arranged.clone());
-        arranged
-    }
-}
-
-impl Relation {
-    /// The plan that gets this relation.
-    pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow() }, self.row.clone())
-    }
-
-    fn flow(&self) -> Flow {
-        if self.kept || !self.primary_key.is_empty() { Flow::Changes } else { Flow::Appends }
-    }
-
-    /// How its rows are arranged as they come, if they are.
-    pub fn kept_as(&self) -> Option<Kept> {
-        match (self.primary_key.as_slice(), self.kept) {
-            ([], false) => None,
-            ([], true) => Some(Kept { arrangement: whole_rows(&self.get()), restore: None }),
-            (key, _) => Some(by_primary_key(&self.get(), key, &self.memory)),
-        }
-    }
-}
-
-/// How a relation's rows are arranged as they come.
-#[derive(Clone)]
-pub struct Kept {
-    pub arrangement: Arrangement,
-    /// What puts the columns back in their declared order, if the key's are not in front.
-    restore: Option<Plan>,
-}
-
-/// A relation's rows by its primary key, whose columns are brought to the front.
-fn by_primary_key(get: &Plan, primary_key: &[usize], memory: &Memory) -> Kept {
-    let columns = &get.row().columns;
-    let order: Vec<usize> = primary_key.iter().copied().chain((0..columns.len()).filter(|c| !primary_key.contains(c))).collect();
-    let arranged = |input: Plan| Arrangement {
-        retention: memory.retention(Scope::Group),
-        memory: memory.clone(),
-        ..Arrangement::rows(input, primary_key.len())
-    };
-    if order.iter().enumerate().all(|(index, column)| index == *column) {
-        return Kept { arrangement: arranged(get.clone()), restore: None };
-    }
-    let permuted = pick(get.clone(), &order);
-    let back: Vec<usize> = (0..order.len()).map(|column| order.iter().position(|c| *c == column).unwrap_or(column)).collect();
-    let restore = pick(permuted.clone(), &back);
-    Kept { arrangement: arranged(permuted), restore: Some(restore) }
-}
-
-/// A projection that does nothing but pick columns.
-fn pick(input: Plan, order: &[usize]) -> Plan {
-    use datafusion_physical_expr::expressions::Column as ColumnExpr;
-    let columns: Vec<Column> = order.iter().map(|column| input.row().columns[*column].clone()).collect();
-    let exprs = order.iter().zip(&columns).map(|(index, column)| {
-        let expr: crate::plan::Scalar = std::sync::Arc::new(ColumnExpr::new(&column.name, *index));
-        (expr, column.clone())
-    });
-    let steps = vec![Step::Project(exprs.collect())];
-    Plan::new(Node::Linear { input, steps }, RowType::new(columns))
-}
-
-/// The relation that a plan gets, as it is or with its columns picked in another order.
-fn relation_of(plan: &Plan) -> Option<(&Plan, RelationId)> {
-    match plan.node() {
-        Node::Get { id, .. } => Some((plan, *id)),
-        Node::Linear { input, .. } => match input.node() {
-            Node::Get { id, .. } => Some((input, *id)),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

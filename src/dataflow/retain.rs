@@ -42,7 +42,7 @@ use super::owned::{Batches, Owned};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::draft::Draft;
-use crate::row::reclaim::{Contents, Reclaiming};
+use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
 use scopes::{ScopeId, Scopes};
@@ -163,7 +163,7 @@ where
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let due = kept.borrow_mut().take_due(&upper);
-                round = Some(Round::new(upper, sealed, writes, due, owned.contents()));
+                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.batches())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -238,7 +238,7 @@ struct Round<C: Remembered> {
     sealed: Sealed<C>,
     writes: Writes,
     due: Vec<(u64, ScopeId)>,
-    contents: Contents<C::Batch>,
+    contents: C::Reader,
     /// How far it has come.
     next_entry: usize,
     next_due: usize,
@@ -279,7 +279,7 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked for one after the other, so that the processor waits for several places of memory at a time.
     const AHEAD: usize = 256;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: Contents<C::Batch>) -> Self {
+    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: C::Reader) -> Self {
         let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
@@ -347,8 +347,15 @@ impl<C: Remembered> Round<C> {
             {
                 end += 1;
             }
-            let hash = key_hash(scope);
-            self.coming.push(Coming { end, hash, id: scopes.find(hash, scope) });
+            self.coming.push(Coming { end, hash: key_hash(scope), id: None });
+        }
+        // In steps that do not wait for one another: mostly the guess is right.
+        self.coming.iter_mut().for_each(|coming| coming.id = scopes.guess(coming.hash));
+        for coming in &mut self.coming {
+            let scope = scope_of(sealed, &sealed.entries[coming.end - 1], kind);
+            if coming.id.is_some_and(|id| Bytes(scopes.bytes(id)) != Bytes(scope)) {
+                coming.id = scopes.find(coming.hash, scope);
+            }
         }
         self.coming.reverse();
     }

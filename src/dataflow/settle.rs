@@ -194,7 +194,7 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
             let upper: Antichain<Time> = least.into_iter().collect();
             if owned.lower() != upper.borrow() {
                 let news = pending_news.seal(upper.borrow());
-                let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut owned.contents());
+                let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut Updates::reader(owned.batches()));
                 owned.seal(upper, batch, &mut output.activate());
             }
             owned.exert();

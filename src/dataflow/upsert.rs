@@ -6,6 +6,7 @@
 use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::trace::Cursor;
+use differential_dataflow::trace::cursor::cursor_list;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
 use timely::dataflow::operators::generic::Operator;
@@ -75,7 +76,7 @@ fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: 
     }
     // A stable sort: what came last at a time stays last.
     entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let (mut cursor, storage) = owned.contents();
+    let (mut cursor, storage) = cursor_list(owned.batches());
     let mut made = Updates::default();
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;

@@ -1,56 +1,180 @@
-//! OVER windows: functions of a whole partition, recomputed when it changes.
+//! OVER windows: each row of a partition with functions of the rows around it.
+//!
+//! # Cost
+//!
+//! Where a function at a row depends on any row of its partition ([`Reach::Partition`](crate::plan::Reach)), a change
+//! recomputes the partition. Everywhere else a change recomputes the partition *from there on*: a row appended at the end
+//! costs the rows in its frame and up to [`SPACING`] more, whatever is before them; one in the middle costs what comes after
+//! it, which under running totals and positions is what it changes.
+//!
+//! For that the operator keeps, in memory and for every [`SPACING`] rows of a partition, a *checkpoint*: the row it stands
+//! at, what the functions have made of the rows before it, from which row on their frames reach past it, and the row from
+//! which on nothing concerns the rows before it. A change before that last row takes the checkpoint away; it is made again
+//! when the rows around it are gone through. Checkpoints are recomputed when a dataflow begins, and are no state: answers
+//! with and without them are the same.
+
+use std::collections::HashMap;
 
 use differential_dataflow::trace::Cursor;
 use differential_dataflow::trace::implementations::BatchContainer;
 
 use super::groups::{Answer, Group, GroupLogic};
 use crate::error::Result;
-use crate::eval;
-use crate::plan::WindowFunction;
-use crate::row::{ByteRows, Codec, Time};
+use crate::eval::{self, Mark, Prefix, Slice};
+use crate::plan::{Column, WindowFunction};
+use crate::row::{ByteRows, Bytes, Codec, Time, prefix_len};
+
+/// How many rows are between two checkpoints of a partition; peers are never parted.
+const SPACING: usize = 64;
 
 /// The rows of a partition, each with the values of window functions.
 pub struct Window {
-    pub functions: Vec<WindowFunction>,
+    functions: Vec<WindowFunction>,
     /// Rows of the arrangement.
-    pub rows: Codec,
+    rows: Codec,
     /// Rows of nothing but the functions' values.
-    pub outputs: Codec,
+    outputs: Codec,
+    /// The value columns of the arrangement, of which the first `order` are the order's.
+    values: Vec<Column>,
+    order: usize,
+    resumes: bool,
+    /// The checkpoints of partitions, ascending.
+    checkpoints: HashMap<Vec<u8>, Vec<Checkpoint>>,
+    /// Those that the last answer adds to its partition's; None if there was no answer.
+    made: Option<Vec<Checkpoint>>,
+    /// How many rows have been looked at.
+    #[cfg(test)]
+    pub looked_at: std::rc::Rc<std::cell::Cell<usize>>,
+}
+
+/// Where a partition's answer can be taken up: see [`Mark`]. Rows are known by their values.
+struct Checkpoint {
+    row: Vec<u8>,
+    context: Vec<u8>,
+    barrier: Vec<u8>,
+    before: Prefix,
 }
 
 impl Window {
-    fn compute(&self, key: &[u8], group: &mut Group<'_>, until: Time) -> Result<Answer> {
-        let (mut whole, mut values, mut row) = (ByteRows::default(), ByteRows::default(), Vec::new());
+    /// `values` are the value columns of the arrangement that `rows` is of.
+    pub fn new(functions: &[WindowFunction], rows: Codec, outputs: Codec, values: &[Column], order: usize) -> Self {
+        Window {
+            functions: functions.to_vec(),
+            rows,
+            outputs,
+            values: values.to_vec(),
+            order,
+            resumes: eval::resumes(functions),
+            checkpoints: HashMap::new(),
+            made: None,
+            #[cfg(test)]
+            looked_at: Default::default(),
+        }
+    }
+
+    fn compute(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Result<Answer> {
+        let from = self.checkpoints.get(key).and_then(|checkpoints| checkpoints.last());
+        if let Some(from) = from {
+            group.cursor.seek_val(group.storage, Bytes(&from.context));
+        }
+        let (mut whole, mut values, mut row, mut start) = (ByteRows::default(), ByteRows::default(), Vec::new(), 0);
         while let Some(value) = group.cursor.get_val(group.storage) {
+            let is_context = from.is_some_and(|from| value.0 < from.row.as_slice());
             for _ in 0..group.count(until) {
                 row.clear();
                 row.extend_from_slice(key);
                 row.extend_from_slice(value.0);
                 whole.push(&row);
                 values.push(value.0);
+                start += usize::from(is_context);
             }
             group.cursor.step_val(group.storage);
         }
+        #[cfg(test)]
+        self.looked_at.set(self.looked_at.get() + whole.len());
         let mut answer = Answer::default();
-        if whole.is_empty() {
+        if whole.len() == start {
             return Ok(answer);
         }
         let decoded = self.rows.decode((0..whole.len()).map(|index| whole.get(index)))?;
-        let outputs = self.outputs.encode_values(&eval::window(&self.functions, &decoded)?)?;
-        for index in 0..whole.len() {
+        let arrays = if self.resumes {
+            let nothing = Prefix::default();
+            let slice = Slice { rows: &decoded, start, before: from.map_or(&nothing, |from| &from.before) };
+            let (arrays, marks) = eval::window_from(&self.functions, &slice, &self.candidates(&values, start)?)?;
+            self.made = Some(marks.into_iter().filter_map(|mark| checkpoint(mark, &values)).collect());
+            arrays
+        } else {
+            eval::window(&self.functions, &decoded)?
+        };
+        let outputs = self.outputs.encode_values(&arrays)?;
+        for index in start..whole.len() {
             row.clear();
             row.extend_from_slice(values.get(index));
             if let Some(outputs) = &outputs {
-                row.extend_from_slice(outputs.row(index).data());
+                row.extend_from_slice(outputs.row(index - start).data());
             }
             answer.push(&row, 1);
         }
         Ok(answer)
     }
+
+    /// The rows after `start` at which checkpoints may stand: each the first of its peers.
+    fn candidates(&self, values: &ByteRows, start: usize) -> Result<Vec<usize>> {
+        let (mut candidates, mut last) = (Vec::new(), start);
+        for index in start + 1..values.len() {
+            if index < last + SPACING {
+                continue;
+            }
+            let (value, previous) = (values.get(index), values.get(index - 1));
+            let len = prefix_len(&self.values, self.order, value)?;
+            if previous.get(..len) != Some(&value[..len]) {
+                candidates.push(index);
+                last = index;
+            }
+        }
+        Ok(candidates)
+    }
+}
+
+/// The checkpoint at a mark. Copies are told apart by nothing, so its barrier is behind all those of the row before it.
+fn checkpoint(mark: Mark, values: &ByteRows) -> Option<Checkpoint> {
+    let barrier = (mark.barrier..values.len()).find(|row| values.get(*row) != values.get(row - 1))?;
+    let value = |row: usize| values.get(row).to_vec();
+    Some(Checkpoint { row: value(mark.row), context: value(mark.context), barrier: value(barrier), before: mark.before })
 }
 
 impl GroupLogic for Window {
+    fn changes(&mut self, key: &[u8], first: &[u8]) {
+        self.made = None;
+        if let Some(checkpoints) = self.checkpoints.get_mut(key) {
+            // Barriers ascend with the rows.
+            let standing = checkpoints.partition_point(|checkpoint| checkpoint.barrier.as_slice() <= first);
+            checkpoints.truncate(standing);
+            if checkpoints.is_empty() {
+                self.checkpoints.remove(key);
+            }
+        }
+    }
+
     fn answer(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Answer {
+        self.made = Some(Vec::new());
         self.compute(key, group, until).unwrap_or_else(|error| Answer { error: Some(error.to_string()), ..Answer::default() })
     }
+
+    fn forget(&mut self, key: &[u8]) -> bool {
+        self.checkpoints.remove(key).is_some()
+    }
+
+    fn settled(&mut self, key: &[u8], answer: &Answer) {
+        let made = self.made.take().unwrap_or_default();
+        if answer.error.is_some() {
+            self.checkpoints.remove(key);
+        } else if !made.is_empty() {
+            self.checkpoints.entry(key.to_vec()).or_default().extend(made);
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;

@@ -8,8 +8,9 @@
 //! A view is compared from the first step after it was defined in which anything flows, materialized or not. One that reads
 //! tables in memory begins with their rows of then, whatever a ttl would have made of them before.
 //!
-//! The figures of the state are those of a moment: what traces have not merged yet counts. A join side that forgets keeps
-//! columns that nobody reads, and so does the one that it is compared with.
+//! The figures of the state are those of what is live, whatever traces have not merged yet; beside the rows and sums they count
+//! what tells when to forget them. A join side that forgets keeps columns that nobody reads, and so does the one that it is
+//! compared with.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -181,22 +182,39 @@ impl Session {
                 .is_ok_and(|job| forgetting(&job.plan).any(|arrangement| !of_views.contains(&arrangement.fingerprint()))),
             Member::Subscription(_) => false,
         };
-        audit.members.iter().filter(is_listed).map(|member| self.audited_member(member, audit.compared.get(member))).collect()
+        let plans: HashMap<Member, &Plan> = self.catalog.plans().collect();
+        let listed: Vec<Subject> = audit.members.iter().filter(is_listed).map(|member| subject(member, audit, &plans)).collect();
+        // All at once: what several of them share is read once.
+        let both = listed.iter().filter_map(|subject| subject.compared).flat_map(|(comparing, plan)| [plan, &comparing.exact]);
+        let both: Vec<Plan> = both.cloned().collect();
+        let footprints = self.driver.timeline().between(|runtime| runtime.footprints(&both))?;
+        let mut footprints = footprints.chunks_exact(2);
+        let audited = listed.into_iter().map(|Subject { name, compared }| {
+            let Some((comparing, plan)) = compared else { return Ok(Audited { name, ttls: None, compared: None }) };
+            let Some([state, exact]) = footprints.next() else { return Err(Error::invalid("two plans have two footprints")) };
+            comparing.audited(name, plan, [*state, *exact])
+        });
+        audited.collect()
     }
+}
 
-    fn audited_member(&self, member: &Member, comparing: Option<&Comparing>) -> Result<Audited> {
-        let name = match member {
-            Member::View(name) => name.clone(),
-            Member::Job(_) | Member::Subscription(_) => member.to_string().replace('\'', ""),
-        };
-        let Some(Comparing { ttls: began, exact, comparison }) = comparing else {
-            return Ok(Audited { name, ttls: None, compared: None });
-        };
-        let (_, plan) =
-            self.catalog.plans().find(|(other, _)| other == member).ok_or_else(|| Error::invalid(format!("{member} is gone")))?;
-        let footprints = self.driver.timeline().between(|runtime| runtime.footprints(&[plan.clone(), exact.clone()]))?;
-        let [state, exact_state] = footprints[..] else { return Err(Error::invalid("two plans have two footprints")) };
-        let comparison = lock(comparison);
+/// What is audited, with what goes on where it forgets something.
+struct Subject<'a> {
+    name: String,
+    compared: Option<(&'a Comparing, &'a Plan)>,
+}
+
+fn subject<'a>(member: &Member, audit: &'a Auditor, plans: &HashMap<Member, &'a Plan>) -> Subject<'a> {
+    let name = match member {
+        Member::View(name) => name.clone(),
+        Member::Job(_) | Member::Subscription(_) => member.to_string().replace('\'', ""),
+    };
+    Subject { name, compared: audit.compared.get(member).zip(plans.get(member).copied()) }
+}
+
+impl Comparing {
+    fn audited(&self, name: String, plan: &Plan, [state, exact_state]: [Footprint; 2]) -> Result<Audited> {
+        let comparison = lock(&self.comparison);
         for (side, what) in [(BOUNDED, ""), (EXACT, ", without its ttl")] {
             if let [first, more @ ..] = &comparison.sides[side].errors[..] {
                 let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
@@ -223,9 +241,9 @@ impl Session {
         // ALTER VIEW may have changed them.
         let now = ttls(plan);
         let ttls = match now.as_str() {
-            same if same == began => now,
-            "" => format!("{began}; then none"),
-            other => format!("{began}; then {other}"),
+            same if same == self.ttls => now,
+            "" => format!("{}; then none", self.ttls),
+            other => format!("{}; then {other}", self.ttls),
         };
         Ok(Audited { name, ttls: Some(ttls), compared: Some(compared) })
     }
@@ -502,6 +520,27 @@ mod tests {
         // The total is 3 with and without, by luck.
         assert_eq!(d.compared.as_ref().map(|compared| (compared.rows, compared.worst)), Some((1, 0)));
         assert_eq!((plain.ttls.as_deref(), &plain.compared), (None, &None));
+    }
+
+    #[test]
+    fn the_state_is_that_of_what_is_live_whatever_was_there_before() {
+        let state = |ttl: &str, steps: &[&str]| {
+            let tables = "CREATE TABLE t (k INT, v INT);";
+            let view = format!("CREATE MATERIALIZED VIEW n WITH (state_ttl = '{ttl}') AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;");
+            let report = run(&engine(2).audit().unwrap(), &format!("{tables}{view}{}", steps.join("ADVANCE BY '1 s';")));
+            let compared = report[0].compared.as_ref().unwrap();
+            (compared.state.rows, compared.exact_state.rows)
+        };
+        let insert = |keys: std::ops::Range<i32>| {
+            format!("INSERT INTO t VALUES {};", keys.map(|k| format!("({k}, 0)")).collect::<Vec<_>>().join(", "))
+        };
+        let (old, live) = (insert(0..300), insert(300..307));
+        // Rows that stay but came in many steps, and rows that went.
+        let history = [&old, &old, "DELETE FROM t WHERE k < 100;", "ADVANCE BY '8 s';", &live];
+        let (rows, exact) = state("10 s", &history);
+        assert_eq!((rows, rows % 7), (state("10 s", &[&live]).0, 0));
+        // Without a ttl there are the groups from 100 on.
+        assert_eq!((exact, exact % 207), (state("10 s", &[&insert(100..307)]).1, 0));
     }
 
     #[test]

@@ -13,21 +13,18 @@ use super::{Clock, Engine, Handle, Shared};
 use crate::error::{Error, Result};
 use crate::sql::retention::Defaults;
 
-/// How often a wall clock moves when no rows come.
-pub(super) const DEFAULT_TICK: Duration = Duration::from_millis(100);
-
 /// How an engine is set up: see [`Engine::builder`].
 pub struct Builder {
     workers: usize,
-    clock: Clock,
-    tick: Duration,
+    clock: Option<Clock>,
+    tick: Option<Duration>,
     base: PathBuf,
     output: Box<dyn Write + Send>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Builder { workers: 1, clock: Clock::Wall, tick: DEFAULT_TICK, base: PathBuf::from("."), output: Box::new(std::io::stdout()) }
+        Builder { workers: 1, clock: None, tick: None, base: PathBuf::from("."), output: Box::new(std::io::stdout()) }
     }
 }
 
@@ -37,14 +34,16 @@ impl Builder {
         Builder { workers, ..self }
     }
 
-    /// What engine time follows (wall).
+    /// What engine time follows: unless it is said, the machine, or the watermarks of tables where one is declared before
+    /// anything flows.
     pub fn clock(self, clock: Clock) -> Self {
-        Builder { clock, ..self }
+        Builder { clock: Some(clock), ..self }
     }
 
-    /// How often a wall clock moves when no rows come (100 ms).
+    /// How often a wall clock moves when no rows come (100 ms); what the times of rows are rounded down to under an event
+    /// clock (1 s).
     pub fn tick(self, tick: Duration) -> Self {
-        Builder { tick, ..self }
+        Builder { tick: Some(tick), ..self }
     }
 
     /// Where relative paths in CREATE TABLE start (the current folder).
@@ -66,7 +65,7 @@ impl Builder {
         if self.workers == 0 {
             return Err(Error::invalid("an engine has at least one worker, not 0"));
         }
-        if self.tick.is_zero() {
+        if self.tick.is_some_and(|tick| tick.is_zero()) {
             return Err(Error::invalid("the tick is a positive duration, such as 100 ms"));
         }
         let driver = Driver::start(Runtime::start(self.workers)?, self.clock, self.tick)?;
@@ -77,6 +76,7 @@ impl Builder {
             base: self.base,
             output: Arc::new(Mutex::new(self.output)),
             default_clock: self.clock,
+            default_tick: self.tick,
             defaults: Defaults::default(),
             audit: None,
         };

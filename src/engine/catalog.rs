@@ -21,6 +21,12 @@ use crate::sql::statement::{Query, SqlOption};
 /// The system table of all arrangements.
 pub(super) const ARRANGEMENTS: &str = "weir_arrangements";
 
+/// The system table of the tables that have a watermark.
+pub(super) const WATERMARKS: &str = "weir_watermarks";
+
+/// All system tables.
+const SYSTEM_TABLES: [&str; 2] = [ARRANGEMENTS, WATERMARKS];
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Catalog {
@@ -108,7 +114,7 @@ impl Catalog {
             "view"
         } else if self.tables.contains_key(name) {
             "table"
-        } else if name == ARRANGEMENTS {
+        } else if SYSTEM_TABLES.contains(&name) {
             "system table"
         } else {
             return Ok(());
@@ -118,7 +124,7 @@ impl Catalog {
 
     /// All names that stand in FROM.
     pub fn names(&self) -> Vec<String> {
-        self.tables.keys().chain(self.views.keys()).cloned().chain([ARRANGEMENTS.to_string()]).collect()
+        self.tables.keys().chain(self.views.keys()).cloned().chain(SYSTEM_TABLES.map(str::to_string)).collect()
     }
 
     /// A name that comes from Rust, as the catalog has it: as given, or in lower case as SQL would read it.
@@ -154,7 +160,7 @@ impl Catalog {
         match self.tables.get(name) {
             Some(table) => Ok(table),
             None if self.views.contains_key(name) => Err(Error::invalid(format!("'{name}' is a view, not a table"))),
-            None if name == ARRANGEMENTS => Err(Error::invalid(format!("'{name}' is a system table: it can only be read"))),
+            None if SYSTEM_TABLES.contains(&name) => Err(Error::invalid(format!("'{name}' is a system table: it can only be read"))),
             None => Err(Error::unknown("table", name, self.tables.keys())),
         }
     }

@@ -9,7 +9,8 @@ use super::session::Session;
 use crate::error::Result;
 use crate::plan::{Arrangement, Bound, Fingerprint};
 use crate::sql::duration::format_duration;
-use crate::sql::statement::Parsed;
+use crate::sql::retention::Vain;
+use crate::sql::statement::{CreateView, Parsed, Statement};
 
 /// Looks at a script, a statement at a time. Arrangements that several views share are told of once, for the first.
 pub struct Check {
@@ -23,12 +24,11 @@ struct Seen {
     needed_by: HashMap<Fingerprint, MadeBy>,
 }
 
-/// Something about an arrangement that deserves a second thought.
+/// Something about an arrangement, or an option, that deserves a second thought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What needs it first.
     pub by: MadeBy,
-    pub place: Place,
     pub problem: Problem,
 }
 
@@ -47,9 +47,11 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// Nothing bounds it, for this reason.
-    Unbounded(String),
+    Unbounded { place: Place, reason: String },
     /// It forgets sooner (milliseconds) than one that it reads from, so that changes come for what it has forgotten.
-    ShorterThanUpstream { ttl: u64, upstream: Place, needed_by: MadeBy, upstream_ttl: u64 },
+    ShorterThanUpstream { place: Place, ttl: u64, upstream: Place, needed_by: MadeBy, upstream_ttl: u64 },
+    /// An option of the view changes nothing, for this reason.
+    WithoutEffect { option: String, reason: Vain },
 }
 
 impl Check {
@@ -67,12 +69,24 @@ impl Check {
         self.engine.with_session(|session| {
             let made = session.plans_of(parsed)?;
             let stored = session.stored();
-            Ok(made.iter().filter(|made| made.is_maintained).flat_map(|made| seen.findings(made, &stored)).collect())
+            let mut findings: Vec<Finding> =
+                made.iter().filter(|made| made.is_maintained).flat_map(|made| seen.findings(made, &stored)).collect();
+            findings.extend(session.without_effect_in(&parsed.statement)?);
+            Ok(findings)
         })
     }
 }
 
 impl Session {
+    /// What a statement that has been run says of a view's memory in vain.
+    fn without_effect_in(&self, statement: &Statement) -> Result<Vec<Finding>> {
+        let (Statement::CreateView(CreateView { name, .. }) | Statement::AlterView { name, .. }) = statement else { return Ok(vec![]) };
+        let view = self.catalog.view(name)?;
+        let found = self.options_without_effect(&view.query, &view.options)?.into_iter();
+        let finding = |(option, reason)| Finding { by: MadeBy::View(name.clone()), problem: Problem::WithoutEffect { option, reason } };
+        Ok(found.map(finding).collect())
+    }
+
     /// The arrangements that are the tables in memory themselves.
     pub fn stored(&self) -> HashSet<Fingerprint> {
         self.catalog.tables().filter(|table| table.is_in_memory()).filter_map(|table| table.input().kept()).collect()
@@ -91,8 +105,8 @@ impl Seen {
             self.needed_by.insert(arrangement.fingerprint(), made.by.clone());
         }
         let finding = |(operator, arrangement): &(&str, &Arrangement)| {
-            let problem = self.problem(arrangement)?;
-            Some(Finding { by: made.by.clone(), place: Place::of(operator, arrangement), problem })
+            let problem = self.problem(Place::of(operator, arrangement), arrangement)?;
+            Some(Finding { by: made.by.clone(), problem })
         };
         let mut findings: Vec<Finding> = Vec::new();
         for finding in new.iter().filter_map(finding) {
@@ -104,16 +118,16 @@ impl Seen {
         findings
     }
 
-    fn problem(&self, arrangement: &Arrangement) -> Option<Problem> {
+    fn problem(&self, place: Place, arrangement: &Arrangement) -> Option<Problem> {
         match (arrangement.bound(), arrangement.retention.and_then(|retention| retention.ttl)) {
-            (Bound::Nothing(reason), _) => Some(Problem::Unbounded(reason)),
-            (_, Some(ttl)) => self.longer_upstream(arrangement, ttl),
+            (Bound::Nothing(reason), _) => Some(Problem::Unbounded { place, reason }),
+            (_, Some(ttl)) => self.longer_upstream(place, arrangement, ttl),
             _ => None,
         }
     }
 
     /// The arrangement with the longest memory among those that this one reads from, if it is longer than its own.
-    fn longer_upstream(&self, arrangement: &Arrangement, ttl: u64) -> Option<Problem> {
+    fn longer_upstream(&self, place: Place, arrangement: &Arrangement, ttl: u64) -> Option<Problem> {
         let finite = |(operator, upstream): (&'static str, &Arrangement)| {
             let upstream_ttl = upstream.retention?.ttl?;
             let needed_by = self.needed_by.get(&upstream.fingerprint())?.clone();
@@ -123,7 +137,7 @@ impl Seen {
         // Of equal ones the first, which is the nearest.
         let longest = all.reduce(|longest, other| if other.0 > longest.0 { other } else { longest });
         let (upstream_ttl, upstream, needed_by) = longest.filter(|longest| longest.0 > ttl)?;
-        Some(Problem::ShorterThanUpstream { ttl, upstream, needed_by, upstream_ttl })
+        Some(Problem::ShorterThanUpstream { place, ttl, upstream, needed_by, upstream_ttl })
     }
 }
 
@@ -136,7 +150,7 @@ impl Place {
 impl Finding {
     /// Whether it is state that nothing bounds.
     pub fn is_unbounded(&self) -> bool {
-        matches!(self.problem, Problem::Unbounded(_))
+        matches!(self.problem, Problem::Unbounded { .. })
     }
 
     /// What to write instead.
@@ -145,19 +159,21 @@ impl Finding {
             (Problem::ShorterThanUpstream { ttl, upstream_ttl, .. }, _) => {
                 format!("give it '{}' or more, or what it reads '{}' or less", format_duration(*upstream_ttl), format_duration(*ttl))
             }
-            (Problem::Unbounded(_), _) if self.place.operator == "Get" => {
+            (Problem::WithoutEffect { reason: Vain::NothingRemembered, .. }, _) => "leave it out".to_owned(),
+            (Problem::WithoutEffect { reason: Vain::NoTtl, .. }, _) => "write state_ttl = '...' beside it, or leave it out".to_owned(),
+            (Problem::Unbounded { place, .. }, _) if place.operator == "Get" => {
                 "write 'state_ttl' = '...' in the WITH of the table that it reads by primary key, or SET state_ttl = '...' before that"
                     .to_owned()
             }
-            (Problem::Unbounded(_), MadeBy::View(name)) => {
-                let option = match self.place.input.as_deref() {
+            (Problem::Unbounded { place, .. }, MadeBy::View(name)) => {
+                let option = match place.input.as_deref() {
                     None => "state_ttl".to_owned(),
                     Some(input) if input.chars().all(|c| c.is_alphanumeric() || c == '_') => format!("state_ttl.{input}"),
                     Some(input) => format!("'state_ttl.{input}'"),
                 };
                 format!("write VIEW {name} WITH ({option} = '...') AS, or SET state_ttl = '...' before it")
             }
-            (Problem::Unbounded(_), _) => match &self.place.input {
+            (Problem::Unbounded { place, .. }, _) => match &place.input {
                 None => "write SET state_ttl = '...' before it".to_owned(),
                 Some(input) => format!("write SELECT /*+ STATE_TTL('{input}' = '...') */, or SET state_ttl = '...' before it"),
             },
@@ -167,11 +183,12 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.by, self.place)?;
+        write!(f, "{}: ", self.by)?;
         match &self.problem {
-            Problem::Unbounded(reason) => write!(f, ": unbounded because {reason}"),
-            Problem::ShorterThanUpstream { ttl, upstream, needed_by, upstream_ttl } => {
-                write!(f, ": its ttl of {} is shorter than the {} of ", format_duration(*ttl), format_duration(*upstream_ttl))?;
+            Problem::WithoutEffect { option, reason } => write!(f, "{option} has no effect: {reason}"),
+            Problem::Unbounded { place, reason } => write!(f, "{place}: unbounded because {reason}"),
+            Problem::ShorterThanUpstream { place, ttl, upstream, needed_by, upstream_ttl } => {
+                write!(f, "{place}: its ttl of {} is shorter than the {} of ", format_duration(*ttl), format_duration(*upstream_ttl))?;
                 if *needed_by != self.by {
                     write!(f, "{needed_by}: ")?;
                 }
@@ -267,10 +284,30 @@ mod tests {
     }
 
     #[test]
+    fn an_option_that_changes_nothing_is_found_with_the_reason() {
+        let views = "CREATE VIEW plain WITH (state_ttl = '3 days') AS SELECT user_id FROM login;
+            CREATE VIEW never WITH (state_ttl = 'never') AS SELECT user_id FROM login;
+            CREATE VIEW n WITH (on_expiry = 'keep', ttl_refresh = 'create') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
+            CREATE VIEW j WITH (state_ttl.a = '1 h', on_expiry = 'retract', on_expiry.b = 'retract') AS
+                SELECT a.user_id FROM login AS a JOIN login AS b ON a.user_id = b.user_id;
+            ALTER VIEW n SET (state_ttl = '1 h');
+            SET state_ttl = '1 h';
+            CREATE VIEW m WITH (on_expiry = 'keep') AS SELECT t_date, COUNT(*) AS m FROM login GROUP BY t_date;";
+        let found = check(&format!("{LOGIN}{views}"));
+        let expected = [
+            "view plain: state_ttl has no effect: the view remembers nothing",
+            "view n: on_expiry has no effect: no ttl is set beside it",
+            "view n: ttl_refresh has no effect: no ttl is set beside it",
+            "view j: on_expiry.b has no effect: no ttl is set beside it",
+        ];
+        assert_eq!(found.iter().filter(|found| found.contains("effect")).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn the_advice_names_the_option_that_would_bound_it() {
         let finding = |by: MadeBy, input: Option<&str>| {
             let place = Place { operator: "Join".into(), input: input.map(str::to_owned), key: "id".into() };
-            Finding { by, place, problem: Problem::Unbounded("no state_ttl is set".into()) }.advice()
+            Finding { by, problem: Problem::Unbounded { place, reason: "no state_ttl is set".into() } }.advice()
         };
         let view = || MadeBy::View("v".into());
         assert!(finding(view(), None).starts_with("write VIEW v WITH (state_ttl = '...') AS, or SET state_ttl = '...'"));

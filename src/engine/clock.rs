@@ -6,11 +6,14 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::lock;
-use super::runtime::Runtime;
-use super::time::{self, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, Time};
+use super::moment::{Moment, stamp};
+use super::runtime::{Rows, Runtime};
+use super::table::Table;
+use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, Time};
+use super::watermark::{Follower, Judge, Reach, Watermarks, floor};
 use crate::error::{Error, Result};
 
 /// What engine time follows.
@@ -27,6 +30,12 @@ pub enum Clock {
 /// Rows that may be on their way through the dataflow before whoever adds more waits: two full steps of a source.
 const ROWS_IN_FLIGHT: u64 = 2 * super::reader::STEP_ROWS as u64;
 
+/// How often a wall clock moves when no rows come.
+const WALL_TICK: Duration = Duration::from_millis(100);
+
+/// What the times of rows are rounded down to under an event clock.
+const EVENT_TICK: Duration = Duration::from_secs(1);
+
 /// A runtime and its clock.
 pub(super) struct Timeline {
     runtime: Runtime,
@@ -35,21 +44,26 @@ pub(super) struct Timeline {
     in_flight: AtomicU64,
 }
 
-#[derive(Clone, Copy)]
 struct State {
-    clock: Clock,
-    tick: Duration,
+    /// As somebody has said.
+    chosen: Option<Clock>,
+    /// Whether a table has declared a watermark before anything flowed.
+    has_watermark: bool,
+    /// As somebody has said; each clock has a default.
+    tick: Option<Duration>,
     /// Whether time has moved or rows have come: from then on the clock is what it is.
     flowed: bool,
+    marks: Watermarks,
 }
 
 impl Timeline {
     /// Engine time begins at the first data step of the epoch, where a manual clock stays; a wall clock leaves from
-    /// there to the machine's time when something first flows.
-    pub fn new(runtime: Runtime, clock: Clock, tick: Duration) -> Result<Self> {
-        check_clock(clock)?;
+    /// there to the machine's time when something first flows, and an event clock when its tables' rows say so. Without a
+    /// clock it is the machine's, until a table declares a watermark before anything flows.
+    pub fn new(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Self> {
         runtime.advance(time::at(0, FIRST_DATA_STEP))?;
-        Ok(Timeline { runtime, state: Mutex::new(State { clock, tick, flowed: false }), in_flight: AtomicU64::new(0) })
+        let state = State { chosen: clock, has_watermark: false, tick, flowed: false, marks: Watermarks::default() };
+        Ok(Timeline { runtime, state: Mutex::new(state), in_flight: AtomicU64::new(0) })
     }
 
     /// Asks the runtime something between two steps. A question that completes what came at the present time would
@@ -65,15 +79,23 @@ impl Timeline {
     }
 
     pub fn clock(&self) -> Clock {
-        lock(&self.state).clock
+        lock(&self.state).clock()
     }
 
+    /// How often a wall clock moves when no rows come; what the times of rows are rounded down to under an event clock.
     pub fn tick(&self) -> Duration {
-        lock(&self.state).tick
+        lock(&self.state).tick()
     }
 
-    pub fn set_tick(&self, tick: Duration) {
+    /// Sets the tick, or makes it the clock's default again.
+    pub fn set_tick(&self, tick: Option<Duration>) {
         lock(&self.state).tick = tick;
+    }
+
+    /// How long to wait for rows before time is looked at again.
+    pub fn patience(&self) -> Duration {
+        let state = lock(&self.state);
+        if state.clock() == Clock::Event { WALL_TICK } else { state.tick() }
     }
 
     /// Whether anything has flowed, after which the clock is what it is.
@@ -81,18 +103,25 @@ impl Timeline {
         lock(&self.state).flowed
     }
 
-    /// Changes what time follows; an error once anything has flowed.
-    pub fn set_clock(&self, clock: Clock) -> Result<()> {
-        check_clock(clock)?;
+    /// Changes what time follows, or leaves it to the tables; an error once anything has flowed.
+    pub fn set_clock(&self, clock: Option<Clock>) -> Result<()> {
         let mut state = lock(&self.state);
-        if state.flowed && state.clock != clock {
+        let before = std::mem::replace(&mut state.chosen, clock);
+        let (was, is) = (state.clock_of(before), state.clock());
+        if state.flowed && was != is {
+            state.chosen = before;
             return Err(Error::invalid(format!(
                 "the clock is '{}' and cannot be changed now that rows have flowed: SET clock stands before the first INSERT, SELECT or ADVANCE",
-                state.clock.name()
+                was.name()
             )));
         }
-        state.clock = clock;
         Ok(())
+    }
+
+    /// A table declares a watermark: time follows it, unless something else was said or rows have flowed.
+    pub fn declare_watermark(&self) {
+        let mut state = lock(&self.state);
+        state.has_watermark |= !state.flowed;
     }
 
     /// The present instant: what NOW() is for a query.
@@ -103,16 +132,23 @@ impl Timeline {
         }
     }
 
-    /// One step: what `add` does with the runtime happens at the present time, whose instant it is given, and is
-    /// complete when this returns. `rows` is how many it may add, for [`Timeline::relieve`].
-    pub fn step<T>(&self, rows: u64, add: impl FnOnce(&Runtime, i64) -> Result<T>) -> Result<T> {
+    /// One step: what `add` does happens at the present time and is complete when this returns, but for rows that an event
+    /// clock has placed in the future. `rows` is how many it may add, for [`Timeline::relieve`].
+    pub fn step<T>(&self, rows: u64, add: impl FnOnce(&mut Moment<'_>) -> Result<T>) -> Result<T> {
         let mut state = lock(&self.state);
         state.flowed = true;
         self.follow(&state)?;
         let present = self.runtime.now();
-        let next = after(present, state.clock)?;
-        let added = add(&self.runtime, time::ms(present))?;
-        self.runtime.advance(next)?;
+        let next = after(present, state.clock())?;
+        let clock = state.clock();
+        let tick = state.tick_ms();
+        let mut moment = Moment::new(&self.runtime, present, (clock, tick), &mut state.marks);
+        let added = add(&mut moment)?;
+        let completes = clock != Clock::Event || moment.completes();
+        self.run(&state)?;
+        if completes && self.runtime.now() == present {
+            self.runtime.advance(next)?;
+        }
         self.in_flight.fetch_add(rows, Ordering::Relaxed);
         Ok(added)
     }
@@ -128,21 +164,68 @@ impl Timeline {
         self.runtime.settle()
     }
 
-    /// A wall clock's time goes on without rows, for what is due by time alone.
+    /// A wall clock's time goes on without rows, for what is due by time alone; an event clock's when a table has become
+    /// idle.
     pub fn idle(&self) -> Result<()> {
         let state = lock(&self.state);
-        if state.flowed { self.follow(&state) } else { Ok(()) }
+        if state.flowed { self.follow(&state).and_then(|()| self.run(&state)) } else { Ok(()) }
+    }
+
+    /// Changes who is followed, or what is known of them, and moves an event clock as far as that lets it.
+    pub fn change_watermarks<T>(&self, change: impl FnOnce(&mut Watermarks) -> T) -> Result<T> {
+        let mut state = lock(&self.state);
+        let changed = change(&mut state.marks);
+        self.run(&state)?;
+        Ok(changed)
+    }
+
+    /// The rows of a statement that would not be dropped as late if they came now, and how many would.
+    pub fn in_time(&self, table: &Table, rows: Rows, judge: Judge) -> Result<(Rows, u64)> {
+        let state = lock(&self.state);
+        let Some(event) = table.event_time.as_ref().filter(|_| state.clock() == Clock::Event) else {
+            return Ok((rows, 0));
+        };
+        let (rows, stamped) = stamp(table, event, rows)?;
+        if let Some(failure) = stamped.failed.first() {
+            return Err(Error::Data(failure.clone()));
+        }
+        if judge != Judge::Step {
+            return Ok((rows, 0));
+        }
+        let dropped = state.marks.would_drop(Follower::Table(table.id), &stamped, event.late);
+        let stays: Vec<bool> = dropped.iter().enumerate().map(|(row, dropped)| !dropped || !rows.is_added(row)).collect();
+        let count = stays.iter().filter(|stays| !**stays).count() as u64;
+        Ok((rows.only(|row| stays[row])?, count))
+    }
+
+    /// What is known of the tables' watermarks.
+    pub fn watermarks<T>(&self, ask: impl FnOnce(&Watermarks) -> T) -> T {
+        ask(&lock(&self.state).marks)
+    }
+
+    /// Completes what came at the present time and was left open.
+    pub fn seal(&self) -> Result<()> {
+        let state = lock(&self.state);
+        if self.runtime.is_dirty() { self.runtime.advance(after(self.runtime.now(), state.clock())?) } else { Ok(()) }
     }
 
     /// Moves a manual clock to an instant and completes that instant's first data step, in which expiries publish:
     /// a statement that follows is a later one.
     pub fn advance_to(&self, instant: i64) -> Result<()> {
         let mut state = lock(&self.state);
-        if state.clock != Clock::Manual {
-            return Err(Error::invalid(format!(
-                "ADVANCE moves a manual clock, and this one is '{}': SET clock = 'manual' before anything flows",
-                state.clock.name()
-            )));
+        match state.clock() {
+            Clock::Manual => {}
+            Clock::Event => {
+                return Err(Error::invalid(
+                    "ADVANCE moves a manual clock, and this one is 'event': it moves by the watermarks of its tables, so INSERT a row with a later time, \
+                     or SET clock = 'manual' before anything flows",
+                ));
+            }
+            Clock::Wall => {
+                return Err(Error::invalid(
+                    "ADVANCE moves a manual clock, and this one is 'wall': SET clock = 'manual' before anything flows",
+                ));
+            }
         }
         let present = time::ms(self.runtime.now());
         if instant < present {
@@ -163,13 +246,44 @@ impl Timeline {
 
     /// Catches up with the machine's clock, if that is what is followed.
     fn follow(&self, state: &State) -> Result<()> {
-        if state.clock == Clock::Wall {
+        if state.clock() == Clock::Wall {
             let machine = time::at(machine_ms(), FIRST_DATA_STEP);
             if machine > self.runtime.now() {
                 return self.runtime.advance(machine);
             }
         }
         Ok(())
+    }
+
+    /// Moves an event clock as far as the watermarks let it. Where the clock runs out, all of its last instant has been
+    /// seen, the windows that are open have closed, and nothing else that is due later happens.
+    fn run(&self, state: &State) -> Result<()> {
+        if state.clock() != Clock::Event {
+            return Ok(());
+        }
+        match state.marks.reach(Instant::now()) {
+            Reach::Nowhere => Ok(()),
+            Reach::Until(instant) => self.runtime.advance(time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP)),
+            Reach::Through(instant) => self.runtime.run_out(time::at(instant, EVENT_STEP + 1)),
+        }
+    }
+}
+
+impl State {
+    fn clock(&self) -> Clock {
+        self.clock_of(self.chosen)
+    }
+
+    fn clock_of(&self, chosen: Option<Clock>) -> Clock {
+        chosen.unwrap_or(if self.has_watermark { Clock::Event } else { Clock::Wall })
+    }
+
+    fn tick(&self) -> Duration {
+        self.tick.unwrap_or(if self.clock() == Clock::Event { EVENT_TICK } else { WALL_TICK })
+    }
+
+    fn tick_ms(&self) -> i64 {
+        i64::try_from(self.tick().as_millis()).unwrap_or(LAST_INSTANT).max(1)
     }
 }
 
@@ -184,16 +298,8 @@ impl Clock {
     }
 }
 
-fn check_clock(clock: Clock) -> Result<()> {
-    match clock {
-        Clock::Event => {
-            Err(Error::unsupported("clock = 'event' (event time), which comes with a later release; there is 'wall' and 'manual'"))
-        }
-        Clock::Wall | Clock::Manual => Ok(()),
-    }
-}
-
-/// The step after a time. An instant that is full ends: the machine's clock has to follow, a manual one is asked to.
+/// The step after a time. An instant that is full ends: the machine's clock has to follow, a manual one is asked to. (An event
+/// clock's instant has a million steps, and who takes half of them sees rows of that tick before it is over.)
 fn after(present: Time, clock: Clock) -> Result<Time> {
     match (time::step(present) < LAST_STEP, clock) {
         (true, _) => Ok(present + 1),
@@ -220,10 +326,5 @@ mod tests {
         assert_eq!(after(full, Clock::Wall), Ok(time::at(10, FIRST_DATA_STEP)));
         assert!(after(full, Clock::Manual).unwrap_err().to_string().contains("ADVANCE"));
         assert_eq!(after(time::at(9, 1), Clock::Manual), Ok(time::at(9, 2)));
-    }
-
-    #[test]
-    fn the_event_clock_is_refused_by_name() {
-        assert!(check_clock(Clock::Event).unwrap_err().to_string().starts_with("not supported: clock = 'event'"));
     }
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::Outcome;
 use super::catalog::{Member, View};
 use super::changelog::Log;
+use super::clock::Clock;
+use super::event_time::is_of_time;
 use super::plans;
 use super::session::Session;
 use super::table::{Storage, Table};
+use super::watermark::Follower;
 use crate::connector::{self, TableSpec};
 use crate::error::{Error, Result};
 use crate::plan::{Figures, Memory, Plan};
@@ -16,19 +20,23 @@ use crate::sql::planner::Purpose;
 use crate::sql::retention::{OPTIONS, altered, memory_of_table};
 use crate::sql::statement::{CreateTable, CreateView, SqlOption, Statement};
 
-/// What a statement says that is accepted and has no effect yet, in a few words, for those who show no outcomes.
-pub fn without_effect(statement: &Statement) -> Option<String> {
-    match statement {
-        Statement::CreateTable(create) => watermark_note(create),
-        _ => None,
-    }
-}
-
-fn watermark_note(create: &CreateTable) -> Option<String> {
-    create.watermark.as_ref().map(|watermark| format!("WATERMARK FOR {} has no effect yet", watermark.column))
-}
-
 impl Session {
+    /// What a statement has said that is accepted and has no effect, in a few words.
+    pub fn without_effect(&self, statement: &Statement) -> Option<String> {
+        match statement {
+            Statement::CreateTable(create) => self.watermark_without_effect(create),
+            _ => None,
+        }
+    }
+
+    fn watermark_without_effect(&self, create: &CreateTable) -> Option<String> {
+        let watermark = create.watermark.as_ref()?;
+        match self.driver.timeline().clock() {
+            Clock::Event => None,
+            clock => Some(format!("WATERMARK FOR {} has no effect: the clock is '{}'", watermark.column, clock.name())),
+        }
+    }
+
     /// CREATE TABLE: in memory without options, else by its connector.
     pub fn create_table(&mut self, create: &CreateTable, text: &str) -> Result<Outcome> {
         self.check_no_transaction("CREATE TABLE")?;
@@ -41,7 +49,8 @@ impl Session {
         }
         let id = self.catalog.new_relation();
         let base = &self.base;
-        let (of_memory, of_connector): (Vec<SqlOption>, Vec<SqlOption>) = create.options.iter().cloned().partition(is_of_memory);
+        let (of_memory, others): (Vec<SqlOption>, Vec<SqlOption>) = create.options.iter().cloned().partition(is_of_memory);
+        let of_connector: Vec<SqlOption> = others.into_iter().filter(|option| !is_of_time(option)).collect();
         let memory = self.table_memory(create, &of_memory, &of_connector)?;
         let stored = |schema, primary_key| {
             let options: Vec<(String, String)> = of_connector.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
@@ -52,14 +61,22 @@ impl Session {
         };
         let table = Table::new(id, create, text, memory.clone(), stored)?;
         let history = match table.history(create) {
-            Some(create) => Some(Table::new(self.catalog.new_relation(), &create, text, memory, stored)?),
+            Some(create) => Some(Table::new(self.catalog.new_relation(), &create, text, memory, stored)?.repeated()),
             None => None,
         };
+        let timeline = self.driver.timeline();
         if table.is_in_memory() {
-            self.driver.timeline().between(|runtime| runtime.create_table(table.input()))?;
+            timeline.between(|runtime| runtime.create_table(table.input()))?;
+        }
+        if let Some(event) = &table.event_time {
+            timeline.declare_watermark();
+            if table.is_in_memory() {
+                timeline
+                    .change_watermarks(|marks| marks.follow(Follower::Table(id), true, &table.name, event.idle_timeout, Instant::now()))?;
+            }
         }
         self.catalog.add_table(table, history);
-        let note = watermark_note(create).map_or_else(String::new, |note| format!(" ({note})"));
+        let note = self.watermark_without_effect(create).map_or_else(String::new, |note| format!(" ({note})"));
         Ok(Outcome::Done(format!("CREATE TABLE {}{note}", create.name)))
     }
 
@@ -147,7 +164,7 @@ impl Session {
     pub fn alter_view(&mut self, name: &str, options: &[SqlOption]) -> Result<Outcome> {
         self.check_no_transaction("ALTER VIEW")?;
         let view = self.catalog.view(name)?;
-        let said: Vec<String> = options.iter().map(|option| format!("'{}' = '{}'", option.name, option.value)).collect();
+        let text = altered_text(&view.text, name, options);
         let options = altered(&view.options, options);
         let (planned, _) = self.plan_remembering(&view.query, Purpose::Maintain, &options)?;
         let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -171,7 +188,7 @@ impl Session {
         }
         if let Some(view) = self.catalog.view_mut(name) {
             view.options = options;
-            view.text.push_str(&format!(";\nALTER VIEW {name} SET ({})", said.join(", ")));
+            view.text = text;
         }
         let note = if is_same { " (nothing of what it remembers has changed)" } else { "" };
         Ok(Outcome::Done(format!("ALTER VIEW {name}{note}")))
@@ -208,6 +225,10 @@ impl Session {
         if is_in_memory {
             self.driver.timeline().between(|runtime| runtime.drop_table(id))?;
         }
+        self.driver.timeline().change_watermarks(|marks| {
+            marks.leave(Follower::Table(id));
+            marks.forget(name);
+        })?;
         self.catalog.remove_table(name);
         Ok(done)
     }
@@ -224,6 +245,25 @@ impl Session {
         self.remove(&Member::View(name.to_string()))?;
         Ok(done)
     }
+}
+
+/// The statements that make a view, with an ALTER VIEW more: each ends with a semicolon.
+fn altered_text(text: &str, view: &str, options: &[SqlOption]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let said: Vec<String> = options.iter().map(|option| format!("{} = {}", quoted(&option.name), quoted(&option.value))).collect();
+    let is_plain =
+        |name: &str| name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+    let view = if is_plain(view) { view.to_owned() } else { format!("`{}`", view.replace('`', "``")) };
+    // A comment at the end would swallow it.
+    let in_comment = text.lines().last().is_some_and(|line| line.contains("--"));
+    let end = if text.ends_with(';') {
+        ""
+    } else if in_comment {
+        "\n;"
+    } else {
+        ";"
+    };
+    format!("{text}{end}\nALTER VIEW {view} SET ({});", said.join(", "))
 }
 
 /// Whether an option is about what is remembered, and not the connector's.

@@ -16,6 +16,7 @@ use super::runtime::Rows;
 use super::session::Session;
 use super::table::{self, Table};
 use super::transaction::{Transaction, latest};
+use super::watermark::Judge;
 use super::{Outcome, plans};
 use crate::connector::Op;
 use crate::error::{Error, Result};
@@ -34,8 +35,8 @@ impl Session {
         let rows = self.contents(&planned)?;
         let physical = table.conform(&targets, rows.columns(), rows.num_rows())?;
         let count = physical.num_rows() as u64;
-        self.write(&table, count, |now| Ok(rows_of(&table, table.complete_all(&physical, now)?, None)))?;
-        Ok(Outcome::Changed(count))
+        let added = self.write(&table, count, Judge::Step, |now| Ok(rows_of(&table, table.complete_all(&physical, now)?, None)))?;
+        Ok(Outcome::Changed(added))
     }
 
     /// Adds rows to a table in memory, `diffs[i]` times each; with a primary key a negative figure deletes the key's row.
@@ -57,13 +58,14 @@ impl Session {
         let diffs: Vec<i64> = diffs.iter().copied().filter(|diff| *diff != 0).collect();
         let rows = if kept.len() == rows.num_rows() { rows.clone() } else { pick(rows, kept)? };
         let physical = table.conform(&targets, rows.columns(), rows.num_rows())?;
-        self.write(&table, diffs.len() as u64, |now| {
+        self.write(&table, diffs.len() as u64, Judge::Step, |now| {
             let rows = table.complete_all(&physical, now)?;
             if table.primary_key.is_empty() {
                 return Ok(Rows::Diffs { rows, diffs });
             }
             Ok(Rows::Ops { rows, ops: diffs.iter().map(|diff| if *diff > 0 { Op::Upsert } else { Op::Delete }).collect() })
         })
+        .map(drop)
     }
 
     /// DELETE FROM a table in memory.
@@ -73,7 +75,7 @@ impl Session {
         let (rows, diffs) = self.matching(&table, columns, delete.predicate.clone())?;
         let old = full_rows(&table, &rows)?;
         let count = total(&diffs);
-        self.write(&table, count, |_| {
+        self.write(&table, count, Judge::Nobody, |_| {
             Ok(match table.primary_key.is_empty() {
                 true => Rows::Diffs { rows: old, diffs: diffs.iter().map(|diff| -diff).collect() },
                 false => Rows::Ops { ops: vec![Op::Delete; old.num_rows()], rows: old },
@@ -96,7 +98,7 @@ impl Session {
         let old = full_rows(&table, &rows)?;
         let physical = updated(&table, &old, &targets, &rows.columns()[table.columns.len()..])?;
         let count = total(&diffs);
-        self.write(&table, count, |now| {
+        self.write(&table, count, Judge::Nobody, |now| {
             let new = table.complete_all(&physical, now)?;
             let rows = arrow::compute::concat_batches(&new.schema(), [&old, &new])?;
             Ok(match table.primary_key.is_empty() {
@@ -120,11 +122,20 @@ impl Session {
         let transaction = self.transaction.take().ok_or_else(|| Error::invalid("COMMIT without BEGIN: there is no transaction"))?;
         if !transaction.is_empty() {
             self.flow()?;
-            let changes: Vec<_> = transaction.into_changes().collect();
-            let count = changes.iter().map(|(_, rows)| row_count(rows)).sum();
+            let mut changes = Vec::new();
+            for (id, late, rows) in transaction.into_changes() {
+                let table = self.catalog.relation(id).ok_or_else(|| Error::invalid("a table that the transaction has changed is gone"))?;
+                changes.push((table.clone(), late, rows));
+            }
+            let count = changes.iter().map(|(.., rows)| rows.count() as u64).sum();
             let timeline = self.driver.timeline();
             timeline.relieve()?;
-            timeline.step(count, |runtime, _| changes.into_iter().try_for_each(|(table, rows)| runtime.insert(table, rows)))?;
+            timeline.step(count, |moment| {
+                changes.into_iter().try_for_each(|(table, late, rows)| {
+                    moment.count_late(&table.name, late);
+                    moment.insert(&table, rows, Judge::Nobody).map(drop)
+                })
+            })?;
         }
         Ok(Outcome::Done("COMMIT".into()))
     }
@@ -143,18 +154,26 @@ impl Session {
         }
     }
 
-    /// Adds changes to a table: in a step of their own, or to the open transaction.
-    fn write(&mut self, table: &Table, count: u64, changes: impl FnOnce(i64) -> Result<Rows>) -> Result<()> {
+    /// Adds changes to a table: in a step of their own, or to the open transaction. Returns how many were not late.
+    fn write(&mut self, table: &Table, count: u64, judge: Judge, changes: impl FnOnce(i64) -> Result<Rows>) -> Result<u64> {
         let timeline = self.driver.timeline();
         if count == 0 {
-            return Ok(());
+            return Ok(0);
         }
         if let Some(transaction) = &mut self.transaction {
-            return transaction.add(table, changes(timeline.present())?);
+            let (rows, late) = timeline.in_time(table, changes(timeline.present())?, judge)?;
+            transaction.add(table, rows, late)?;
+            return Ok(count.saturating_sub(late));
         }
         // Before this step, not after it: who only reads next does not have to wait.
         timeline.relieve()?;
-        timeline.step(count, |runtime, now| runtime.insert(table.id, latest(changes(now)?, &table.primary_key)?))
+        let late = timeline.step(count, |moment| {
+            let rows = changes(moment.now())?;
+            // Rows of one key that have times of their own do not replace each other at once.
+            let rows = if table.event_time.is_some() { rows } else { latest(rows, &table.primary_key)? };
+            moment.insert(table, rows, judge)
+        })?;
+        Ok(count.saturating_sub(late))
     }
 
     /// Columns of a table's rows that match a predicate, and how often each row is there.
@@ -205,13 +224,6 @@ fn updated(table: &Table, old: &RecordBatch, targets: &[usize], values: &[ArrayR
 
 fn total(diffs: &[i64]) -> u64 {
     diffs.iter().map(|diff| diff.unsigned_abs()).sum()
-}
-
-fn row_count(rows: &Rows) -> u64 {
-    match rows {
-        Rows::Diffs { rows, .. } | Rows::Ops { rows, .. } => rows.num_rows() as u64,
-        Rows::Errors(errors) => errors.len() as u64,
-    }
 }
 
 #[cfg(test)]

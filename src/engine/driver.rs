@@ -4,20 +4,26 @@
 //! step, and waits when too much is on its way. When no rows come it moves a wall clock on. A failure of the runtime
 //! in the pump stops the engine; a failure of a source ends that source and is kept for whoever asks.
 //!
+//! Under an event clock the order of reading is part of the answer where rows have no times of their own. So what is bounded and
+//! has no watermark is read first, to its end, and is one step. Of the readings that have one the pump prefers those that are
+//! behind, which engine time waits for; the rows of the others would only wait in the dataflow.
+//!
 //! Locks are taken in this order: session, sources, timeline.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Timeline};
 use super::lock;
+use super::moment::Moment;
 use super::reader::{Reader, Taken};
-use super::runtime::{ArrangementInfo, DataflowId, Runtime};
+use super::runtime::{ArrangementInfo, DataflowId, Rows, Runtime};
 use super::table::Table;
+use super::watermark::{Follower, Watermarks};
 use crate::connector::{self, Skipped, Source};
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
@@ -87,6 +93,15 @@ pub(super) enum Which {
     Of(DataflowId),
 }
 
+/// Whether a reader is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Now,
+    /// It is ahead of others that engine time waits for.
+    IfOthersHaveNothing,
+    Later,
+}
+
 enum Round {
     Fed,
     Nothing,
@@ -95,7 +110,7 @@ enum Round {
 
 impl Driver {
     /// Starts the pump.
-    pub fn start(runtime: Runtime, clock: Clock, tick: Duration) -> Result<Arc<Self>> {
+    pub fn start(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Arc<Self>> {
         let driver = Arc::new(Driver {
             timeline: Timeline::new(runtime, clock, tick)?,
             sources: Mutex::default(),
@@ -141,15 +156,38 @@ impl Driver {
         lock(&self.sources).stopped.as_deref() == Some(SHUT_DOWN)
     }
 
-    /// Starts to read sources for a dataflow. One that cannot be opened is a failure of it, for whoever asks.
-    pub fn read(&self, dataflow: DataflowId, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
+    /// Does something at the end of which there may be more to read, with an event clock standing still and nothing being
+    /// read under it meanwhile: what comes first would otherwise have time to itself.
+    pub fn holding<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.timeline.change_watermarks(Watermarks::hold)?;
+        let acted = act();
+        self.timeline.change_watermarks(Watermarks::release)?;
+        if let Some(pump) = self.pump_thread.get() {
+            pump.unpark();
+        }
+        acted
+    }
+
+    /// Starts to read sources for a dataflow, which engine time follows if they `lead`. One that cannot be opened is a failure
+    /// of it, for whoever asks.
+    pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
         let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
         for table in tables {
             match open(&table)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
-                Ok(reader) => {
+                Ok(mut reader) => {
                     let mut sources = lock(&self.sources);
+                    if let Some(event) = &table.event_time {
+                        reader.follower = Some(self.timeline.change_watermarks(|marks| {
+                            let follower = marks.new_reading();
+                            marks.follow(follower, lead, &table.name, event.idle_timeout, Instant::now());
+                            if table.repeats {
+                                marks.repeats(follower);
+                            }
+                            follower
+                        })?);
+                    }
                     sources.known.insert(table.id);
                     sources.readers.push(reader);
                 }
@@ -165,10 +203,11 @@ impl Driver {
         // Under the lock, so that the pump does not feed a dataflow that is gone.
         let mut sources = lock(&self.sources);
         let gone = self.timeline.between(|runtime| runtime.uninstall(dataflow))?;
-        let (stopping, staying) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
+        let (stopping, staying): (Vec<Reader>, Vec<Reader>) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
         sources.readers = staying;
         sources.failures.retain(|failure| !gone.contains(&failure.dataflow));
-        for reader in Vec::<Reader>::into_iter(stopping) {
+        self.leave(stopping.iter())?;
+        for reader in stopping {
             // It ends by itself, within one read.
             drop(reader.stop());
         }
@@ -271,7 +310,7 @@ impl Driver {
                 Round::Fed => self.timeline.relieve()?,
                 Round::Nothing => {
                     self.timeline.idle()?;
-                    thread::park_timeout(self.timeline.tick());
+                    thread::park_timeout(self.timeline.patience());
                 }
             }
         }
@@ -283,32 +322,101 @@ impl Driver {
         if sources.stopped.is_some() {
             return Ok(Round::Stopped);
         }
-        let taken: Vec<Taken> = sources.readers.iter_mut().map(Reader::take).collect();
+        let taken = self.take(&mut sources)?;
         let rows = taken.iter().map(Taken::len).sum::<usize>() as u64;
         let ends: Vec<Option<Result<()>>> = taken.iter().map(|taken| taken.end.clone()).collect();
         if rows > 0 {
             self.counters.rows_in.fetch_add(rows, Ordering::Relaxed);
-            self.timeline.step(rows, |runtime, now| self.feed(runtime, &sources, taken, now))?;
+            self.timeline.step(rows, |moment| self.feed(moment, &sources, taken))?;
         }
         let ended = ends.iter().any(Option::is_some);
-        self.retire(&mut sources, ends);
+        self.retire(&mut sources, ends)?;
         Ok(if rows > 0 || ended { Round::Fed } else { Round::Nothing })
     }
 
-    fn feed(&self, runtime: &Runtime, sources: &MutexGuard<'_, Sources>, taken: Vec<Taken>, now: i64) -> Result<()> {
-        for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
-            for rows in reader.complete(taken, now)? {
-                runtime.feed(reader.dataflow, reader.table.id, rows)?;
+    /// What the readers have ready whose turn it is.
+    fn take(&self, sources: &mut Sources) -> Result<Vec<Taken>> {
+        let readers = &mut sources.readers;
+        let mut turns = self.turns(readers);
+        let mut taken: Vec<Taken> = readers
+            .iter_mut()
+            .zip(&turns)
+            .map(|(reader, turn)| if *turn == Turn::Now { reader.take() } else { Taken::default() })
+            .collect();
+        if taken.iter().all(Taken::is_nothing) {
+            for ((reader, taken), turn) in
+                readers.iter_mut().zip(&mut taken).zip(&mut turns).filter(|(_, turn)| **turn == Turn::IfOthersHaveNothing)
+            {
+                (*taken, *turn) = (reader.take(), Turn::Now);
             }
+        }
+        let is_heard = |(taken, turn): (&Taken, &Turn)| *turn != Turn::Now || !taken.is_nothing();
+        let heard = readers.iter().zip(taken.iter().zip(&turns)).filter(|(_, asked)| is_heard(*asked));
+        let heard: Vec<Follower> = heard.filter_map(|(reader, _)| reader.follower).collect();
+        if !heard.is_empty() {
+            let (present, now) = (self.timeline.present(), Instant::now());
+            self.timeline.change_watermarks(|marks| heard.into_iter().for_each(|follower| marks.is_heard(follower, present, now)))?;
+        }
+        Ok(taken)
+    }
+
+    /// Whose turn it is to be read.
+    fn turns(&self, readers: &[Reader]) -> Vec<Turn> {
+        if self.timeline.clock() != Clock::Event {
+            return vec![Turn::Now; readers.len()];
+        }
+        let is_first = readers.iter().any(Reader::comes_first);
+        self.timeline.watermarks(|marks| {
+            let leading = |reader: &Reader| reader.follower.filter(|follower| marks.leads(*follower));
+            let least = readers.iter().filter_map(leading).map(|follower| marks.at(follower)).min();
+            let turn = |reader: &Reader| match leading(reader) {
+                _ if marks.is_held() => Turn::Later,
+                _ if is_first => {
+                    if reader.comes_first() {
+                        Turn::Now
+                    } else {
+                        Turn::Later
+                    }
+                }
+                Some(follower) if Some(marks.at(follower)) != least => Turn::IfOthersHaveNothing,
+                Some(_) | None => Turn::Now,
+            };
+            readers.iter().map(turn).collect()
+        })
+    }
+
+    fn feed(&self, moment: &mut Moment<'_>, sources: &Sources, taken: Vec<Taken>) -> Result<()> {
+        for (reader, taken) in sources.readers.iter().zip(taken).filter(|(_, taken)| taken.len() > 0) {
+            for rows in reader.complete(taken, moment.now())? {
+                match moment.feed(reader.dataflow, &reader.table, reader.follower, rows)? {
+                    untimed if untimed.is_empty() => {}
+                    untimed if reader.table.skips_errors() => {
+                        self.counters.skipped.add(0, &Skipped { rows: untimed.len() as u64, first: untimed });
+                    }
+                    untimed => drop(moment.feed(reader.dataflow, &reader.table, None, Rows::Errors(untimed))?),
+                }
+            }
+        }
+        if moment.is_event() && sources.readers.iter().any(Reader::comes_first) {
+            moment.leave_open();
         }
         Ok(())
     }
 
+    /// Engine time follows these readers no longer.
+    fn leave<'a>(&self, readers: impl Iterator<Item = &'a Reader>) -> Result<()> {
+        let followers: Vec<Follower> = readers.filter_map(|reader| reader.follower).collect();
+        self.timeline.change_watermarks(|marks| followers.into_iter().for_each(|follower| marks.leave(follower)))
+    }
+
     /// Lets go of the readers that have ended.
-    fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) {
+    fn retire(&self, sources: &mut Sources, ends: Vec<Option<Result<()>>>) -> Result<()> {
         if ends.iter().all(Option::is_none) {
-            return;
+            return Ok(());
         }
+        let ended = sources.readers.iter().zip(&ends).filter(|(_, end)| end.is_some());
+        let was_first = sources.readers.iter().any(Reader::comes_first);
+        self.leave(ended.map(|(reader, _)| reader))?;
         let mut readers = Vec::with_capacity(sources.readers.len());
         for (reader, end) in sources.readers.drain(..).zip(ends) {
             match end {
@@ -318,7 +426,11 @@ impl Driver {
             }
         }
         sources.readers = readers;
+        if was_first && !sources.readers.iter().any(Reader::comes_first) {
+            self.timeline.seal()?;
+        }
         self.changed.notify_all();
+        Ok(())
     }
 }
 

@@ -51,14 +51,28 @@ impl Session {
         if state {
             return Ok(Outcome::Rows(state_rows(&plan.state())?));
         }
-        let text = explain(&plan, Format::Text);
+        let text = self.explained(&plan, Format::Text);
         Ok(Outcome::Rows(batch([("plan", texts(text.lines().map(str::to_string)))])?))
     }
 
     /// The plans of a script's statement, for people: see [`Session::plans_of`].
     pub fn explain_statement(&mut self, parsed: &Parsed, format: Format) -> Result<Vec<Explained>> {
-        let explained = |made: Made| Explained { of: made.by.to_string(), plan: explain(&made.plan, format) };
-        Ok(self.plans_of(parsed)?.into_iter().map(explained).collect())
+        let made = self.plans_of(parsed)?;
+        let explained = |made: Made| Explained { of: made.by.to_string(), plan: self.explained(&made.plan, format) };
+        Ok(made.into_iter().map(explained).collect())
+    }
+
+    /// A plan for people; below a tree, how the rows of its tables find their place in time.
+    fn explained(&self, plan: &Plan, format: Format) -> String {
+        let mut text = explain(plan, format);
+        if format == Format::Text {
+            let tables = plans::gets([plan]).into_iter().filter_map(|id| self.catalog.relation(id));
+            for (table, event) in tables.filter_map(|table| Some((table, table.event_time.as_ref()?))) {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                text.push_str(&format!("{end}{}: {}\n", table.name, event.describe()));
+            }
+        }
+        text
     }
 
     /// The plans of a script's statement. What defines something is done, since later statements name it; nothing

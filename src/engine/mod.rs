@@ -30,6 +30,8 @@
 //! ADVANCE, a subscription, [`Engine::finish`]. What was defined until then is built together and shares what is
 //! equal. Each statement that changes rows is one *step*, and so is a transaction (BEGIN ... COMMIT): a view, a sink
 //! or a subscription shows all of it or nothing. A SELECT sees every step before it, and all of the bounded input.
+//! Under an event clock a row has a time of its own and is seen when engine time, which follows the watermarks of the
+//! tables, is past it; it runs out when the last source has ended.
 //!
 //! # Errors
 //!
@@ -40,7 +42,7 @@
 //! # How it is made
 //!
 //! `session` takes statements one at a time and hands each to the file that is named for its kind; `catalog` knows
-//! the names; `driver` reads the sources and moves the clock; [`runtime`] has the workers. An engine has no global
+//! the names; `driver` reads the sources and moves the clock, by `watermark` where time is the rows' own; [`runtime`] has the workers. An engine has no global
 //! state: there may be any number in a process.
 
 mod audit;
@@ -49,12 +51,15 @@ mod catalog;
 mod changelog;
 mod check;
 mod clock;
+mod command_log;
 mod ddl;
 mod dml;
 mod driver;
+mod event_time;
 mod explain;
 mod gate;
 mod jobs;
+mod moment;
 mod names;
 mod plans;
 mod publish;
@@ -68,6 +73,7 @@ mod subscribe;
 mod table;
 pub mod time;
 mod transaction;
+mod watermark;
 mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,14 +84,13 @@ use arrow::array::RecordBatch;
 
 pub use audit::{Audit, Audited, Compared, FirstDifference, audited_rows};
 pub use builder::Builder;
-use builder::DEFAULT_TICK;
 pub use check::{Check, Finding, Place, Problem};
 pub use clock::Clock;
-pub use ddl::without_effect;
 use driver::{Driver, Which};
 pub use explain::{Explained, MadeBy};
 use session::Session;
 pub use subscribe::{Subscription, Update};
+pub use watermark::LateRows;
 
 use crate::error::{Error, Result};
 use crate::plan::Format;
@@ -279,7 +284,8 @@ impl Engine {
     }
 
     /// Waits until every source that is being read has ended and all results are out, and reports what failed. With
-    /// a source that does not end, it waits until [`Engine::shutdown`].
+    /// a source that does not end, it waits until [`Engine::shutdown`]. Under an event clock the tables in memory have ended,
+    /// too, and time runs out; rows that are inserted later go on from there.
     ///
     /// # Errors
     ///
@@ -294,6 +300,7 @@ impl Engine {
             Err(_) if driver.is_shut_down() => return Ok(()),
             waited => waited?,
         }
+        driver.timeline().change_watermarks(|marks| marks.end_tables())?;
         driver.timeline().settle()?;
         self.with_session(|session| session.flush_sinks())?;
         driver.count_state()?;
@@ -308,6 +315,17 @@ impl Engine {
     /// down again does nothing.
     pub fn shutdown(&self) -> Result<()> {
         self.0.0.shut_down()
+    }
+
+    /// What a statement that was run has said that is accepted and has no effect, in a few words: for those who show no
+    /// outcomes.
+    pub fn without_effect(&self, statement: &sql::statement::Statement) -> Option<String> {
+        lock(&self.0.0.session).without_effect(statement)
+    }
+
+    /// The tables that had rows behind their watermark, under an event clock.
+    pub fn late(&self) -> Vec<LateRows> {
+        self.0.0.driver.timeline().watermarks(|marks| marks.late())
     }
 
     /// How the engine is doing. Does not wait, neither for the workers nor for a statement: the figures of the state

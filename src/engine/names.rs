@@ -7,14 +7,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
-use super::catalog::{ARRANGEMENTS, Catalog, View};
+use super::catalog::{ARRANGEMENTS, Catalog, View, WATERMARKS};
 use super::driver::Driver;
 use super::plans;
 use super::runtime::Runtime;
 use super::show;
 use super::table::{Storage, Table};
 use super::transaction::Transaction;
+use super::watermark::Watermarks;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType};
 use crate::sql::planner::{self, Planned, Purpose, Relation};
@@ -61,6 +63,13 @@ impl<'a> Names<'a> {
             self.check_once("system table", name)?;
             self.driver.timeline().settle()?;
             let rows = show::arrangements(self.driver.timeline().between(Runtime::arrangements)?)?;
+            plans::constant(rows.clone(), RowType::from_schema(&rows.schema()))
+        } else if name == WATERMARKS {
+            self.check_once("system table", name)?;
+            let timed: Vec<&str> = self.catalog.tables().filter(|table| table.event_time.is_some()).map(|table| &*table.name).collect();
+            let now = Instant::now();
+            let standing = |marks: &Watermarks| timed.iter().map(|table| marks.standing(table, now)).collect();
+            let rows = show::watermarks(self.driver.timeline().watermarks(standing))?;
             plans::constant(rows.clone(), RowType::from_schema(&rows.schema()))
         } else {
             return Ok(None);

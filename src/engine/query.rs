@@ -89,7 +89,7 @@ impl Session {
                 )));
             }
         }
-        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }])?;
+        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }], false)?;
         let read = self.driver.wait(Which::Of(dataflow)).and_then(|()| self.check_sources(plan));
         let answer = read.and_then(|()| self.peek(plan));
         let ended = self.driver.uninstall(dataflow);

@@ -16,6 +16,7 @@ use arrow::compute::concat_batches;
 use super::driver::Skips;
 use super::runtime::{DataflowId, Rows};
 use super::table::Table;
+use super::watermark::Follower;
 use crate::connector::{Op, Read, Source, SourceBatch};
 use crate::error::{Error, Result};
 
@@ -35,12 +36,15 @@ pub(super) struct Reader {
     pub dataflow: DataflowId,
     pub table: Arc<Table>,
     pub bounded: bool,
+    /// By what engine time follows it, if its rows have times of their own.
+    pub follower: Option<Follower>,
     messages: Receiver<Message>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 /// What the pump takes from a reader at once.
+#[derive(Default)]
 pub(super) struct Taken {
     batches: Vec<SourceBatch>,
     rows: usize,
@@ -64,12 +68,17 @@ impl Reader {
                 wake.unpark();
             })
             .map_err(|error| Error::Io(format!("cannot start a thread to read '{}': {error}", table.name)))?;
-        Ok(Reader { dataflow, table, bounded, messages, stop, thread })
+        Ok(Reader { dataflow, table, bounded, follower: None, messages, stop, thread })
+    }
+
+    /// Whether, under an event clock, it is read before those whose rows have times: it ends, and its rows have none.
+    pub fn comes_first(&self) -> bool {
+        self.bounded && self.follower.is_none()
     }
 
     /// What has been read, up to about [`STEP_ROWS`] rows; does not wait.
     pub fn take(&mut self) -> Taken {
-        let mut taken = Taken { batches: Vec::new(), rows: 0, end: None };
+        let mut taken = Taken::default();
         while taken.rows < STEP_ROWS && taken.end.is_none() {
             match self.messages.try_recv() {
                 Ok(Message::Batch(batch)) => {
@@ -112,6 +121,11 @@ impl Reader {
 }
 
 impl Taken {
+    /// Whether there is neither input nor the end of it.
+    pub fn is_nothing(&self) -> bool {
+        self.len() == 0 && self.end.is_none()
+    }
+
     /// How many rows and undecodable inputs there are.
     pub fn len(&self) -> usize {
         self.rows + self.batches.iter().map(|batch| batch.errors.len()).sum::<usize>()

@@ -1,26 +1,24 @@
-//! The worker threads and the log of commands that all of them apply in the same order.
+//! The worker threads, and what can be asked of them. What they are told goes by way of the module `command_log`.
 //!
 //! A runtime knows plans, times and inputs; it knows no names, no SQL and no session. Calls are asynchronous unless
 //! they say that they wait. Engine time only moves by [`Runtime::advance`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::Thread;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::array::RecordBatch;
 
+use super::command_log::{Dataflow, Handle, Log, Obituary, Progress, Table};
 use super::publish::{ErrorBoard, summary};
 use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
-use crate::dataflow::columnar::ColumnBatch;
-use crate::dataflow::registry::{Label, Size};
+use crate::dataflow::registry::{Label, Measure, Size};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
-use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Memory, Plan, RelationId};
 use crate::row::{Codec, Updates};
 
 /// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
@@ -31,61 +29,6 @@ pub struct Runtime {
     log: Mutex<Log>,
     progress: Arc<Progress>,
     board: ErrorBoard,
-}
-
-/// The main thread's end of the command log, and what it knows of the dataflows.
-struct Log {
-    workers: Vec<Handle>,
-    guards: Option<timely::communication::WorkerGuards<()>>,
-    now: Time,
-    /// Whether something came at the present time.
-    dirty: bool,
-    next: u64,
-    turn: usize,
-    tables: HashMap<RelationId, Table>,
-    dataflows: BTreeMap<u64, Dataflow>,
-}
-
-/// A worker, as the log sees it.
-struct Handle {
-    commands: Sender<Command>,
-    thread: Thread,
-    sent: u64,
-}
-
-/// A table in memory.
-struct Table {
-    dataflow: u64,
-    keyed: bool,
-    arrangement: Fingerprint,
-}
-
-/// A dataflow, as far as others depend on it.
-struct Dataflow {
-    /// What each export reads: fingerprints of all arrangements that it may depend on.
-    exports: Vec<(String, BTreeSet<Fingerprint>)>,
-    /// The sources that it arranges as their rows come, by which arrangement.
-    kept: HashMap<RelationId, Fingerprint>,
-    /// The sources of which rows replace one another, so that their order counts.
-    keyed: HashSet<RelationId>,
-    depends: BTreeSet<u64>,
-    arrangements: Vec<(Fingerprint, Label)>,
-    /// Nobody wants it for itself any more.
-    retired: bool,
-}
-
-/// How far the workers are.
-#[derive(Default)]
-pub struct Progress {
-    state: Mutex<ProgressState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct ProgressState {
-    /// For each worker, how many commands it has applied and the time before which it has worked everything off.
-    workers: Vec<(u64, Time)>,
-    dead: Option<String>,
 }
 
 /// What a dataflow is built for. Everything in one `Vec<Export>` becomes one dataflow, in which equal plans are
@@ -126,7 +69,7 @@ pub struct Installed {
     pub reads: Vec<RelationId>,
 }
 
-/// Rows for an input, all at one time.
+/// Rows for an input.
 #[derive(Debug, Clone)]
 pub enum Rows {
     /// Each row `diffs[i]` times.
@@ -137,7 +80,7 @@ pub enum Rows {
     Errors(Vec<String>),
 }
 
-/// What all the arrangements that a plan may depend on hold together; tables in memory are not among them.
+/// What all the arrangements that a plan may depend on hold together, once compacted; tables in memory are not among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
     pub rows: u64,
@@ -175,227 +118,27 @@ pub struct ArrangementInfo {
     pub next_deadline: Option<i64>,
 }
 
-impl Progress {
-    /// Takes note of how far a worker is.
-    pub fn report(&self, worker: usize, commands: u64, through: Time) {
-        self.lock().workers[worker] = (commands, through);
-        self.changed.notify_all();
-    }
-
-    fn die(&self, why: String) {
-        self.lock().dead.get_or_insert(why);
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Waits until every worker has applied its commands and worked off what is before `now`.
-    fn wait(&self, sent: &[u64], now: Time) -> Result<()> {
-        let mut state = self.lock();
-        loop {
-            if let Some(why) = &state.dead {
-                return Err(Error::Stopped(why.clone()));
-            }
-            if state.workers.iter().zip(sent).all(|((commands, through), sent)| commands >= sent && *through >= now) {
-                return Ok(());
-            }
-            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-    }
-
-    /// Receives one answer from each worker; the death of one is an error, not a wait for ever.
-    fn gather<T>(&self, answers: &Receiver<T>, count: usize) -> Result<Vec<T>> {
-        const PATIENCE: Duration = Duration::from_millis(20);
-        let mut gathered = Vec::with_capacity(count);
-        while gathered.len() < count {
-            match answers.recv_timeout(PATIENCE) {
-                Ok(answer) => gathered.push(answer),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    if let Some(why) = &self.lock().dead {
-                        return Err(Error::Stopped(why.clone()));
-                    }
-                }
-            }
-        }
-        Ok(gathered)
-    }
-}
-
-/// Marks the engine as stopped when a worker's thread ends, however it ends.
-struct Obituary(Arc<Progress>);
-
-impl Drop for Obituary {
-    fn drop(&mut self) {
-        let why = if std::thread::panicking() { "a worker has failed" } else { "it was shut down" };
-        self.0.die(why.to_owned());
-    }
-}
-
-impl Log {
-    fn send(&mut self, worker: usize, command: Command) -> Result<()> {
-        let handle = &mut self.workers[worker];
-        handle.sent += 1;
-        handle.commands.send(command).map_err(|_| Error::Stopped("a worker is gone".to_owned()))?;
-        handle.thread.unpark();
-        Ok(())
-    }
-
-    fn send_all(&mut self, mut command: impl FnMut(usize) -> Command) -> Result<()> {
-        (0..self.workers.len()).try_for_each(|worker| self.send(worker, command(worker)))
-    }
-
-    fn advance(&mut self, to: Time) -> Result<()> {
-        if to > self.now {
-            self.now = to;
-            self.dirty = false;
-            self.send_all(|_| Command::Advance(to))?;
-        }
-        Ok(())
-    }
-
-    fn settle(&self, progress: &Progress) -> Result<()> {
-        let sent: Vec<u64> = self.workers.iter().map(|worker| worker.sent).collect();
-        progress.wait(&sent, self.now)
-    }
-
-    /// Makes what came at the present time complete.
-    fn seal(&mut self) -> Result<()> {
-        if self.dirty { self.advance(self.now + 1) } else { Ok(()) }
-    }
-
-    /// Makes what came at the present time complete, and waits for it.
-    fn complete(&mut self, progress: &Progress) -> Result<()> {
-        self.seal()?;
-        self.settle(progress)
-    }
-
-    /// Sends rows to the worker whose turn it is; those with a key, whose order counts, all to the first.
-    fn rows(&mut self, dataflow: u64, relation: RelationId, keyed: bool, rows: Rows) -> Result<()> {
-        self.turn = (self.turn + 1) % self.workers.len();
-        let worker = if keyed { 0 } else { self.turn };
-        let time = self.now;
-        self.dirty = true;
-        let command = match rows {
-            Rows::Errors(messages) => Command::Errors { dataflow, relation, time, messages },
-            Rows::Diffs { rows, diffs } => {
-                let diffs = diffs.iter().any(|diff| *diff != 1).then(|| diffs.into());
-                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
-            }
-            Rows::Ops { rows, ops } => {
-                let sign = |op: &Op| if *op == Op::Upsert { 1 } else { -1 };
-                let diffs = ops.iter().any(|op| *op != Op::Upsert).then(|| ops.iter().map(sign).collect());
-                Command::Rows { dataflow, relation, batch: ColumnBatch { rows, time, diffs } }
-            }
-        };
-        self.send(worker, command)
-    }
-
-    /// The sizes of all arrangements as they are, of all workers together.
-    fn sizes(&mut self, progress: &Progress) -> Result<HashMap<Fingerprint, Size>> {
-        let (reply, answers) = channel();
-        self.send_all(|_| Command::Sizes { reply: reply.clone() })?;
-        let mut sizes: HashMap<Fingerprint, Size> = HashMap::new();
-        for (id, part) in progress.gather(&answers, self.workers.len())?.into_iter().flatten() {
-            let size = sizes.entry(id).or_default();
-            *size = size.plus(part);
-        }
-        Ok(sizes)
-    }
-
-    /// All arrangements that a plan may depend on, by any of the ways in which the renderer looks for one.
-    fn reach(&self, plan: &Plan, seen: &mut HashSet<Fingerprint>, into: &mut BTreeSet<Fingerprint>) {
-        if !seen.insert(plan.fingerprint()) {
-            return;
-        }
-        into.insert(whole_rows(plan).fingerprint());
-        if let Node::Get { id, .. } = plan.node() {
-            into.extend(self.tables.get(id).map(|table| table.arrangement));
-            for kept in self.dataflows.values().filter_map(|dataflow| dataflow.kept.get(id).copied()) {
-                into.extend([kept, kept.derived("kept")]);
-            }
-        }
-        for arrangement in plan.arrangements() {
-            let id = arrangement.fingerprint();
-            into.extend([id, id.derived("key counts"), id.derived("keys")]);
-        }
-        if let Node::Settle { .. } = plan.node() {
-            into.insert(plan.fingerprint().derived("kept"));
-        }
-        plan.inputs().into_iter().for_each(|input| self.reach(input, seen, into));
-    }
-
-    /// The sources that are reached from a plan without meeting an arrangement that is there. What was `seen` is not
-    /// walked again: plans share their parts.
-    fn missing(&self, plan: &Plan, have: &HashSet<Fingerprint>, seen: &mut HashSet<Fingerprint>, into: &mut BTreeSet<RelationId>) {
-        if !seen.insert(plan.fingerprint()) || have.contains(&whole_rows(plan).fingerprint()) {
-            return;
-        }
-        match plan.node() {
-            Node::Get { id, .. } => {
-                let is_kept = |dataflow: &Dataflow| dataflow.kept.get(id).is_some_and(|kept| have.contains(kept));
-                if !self.tables.contains_key(id) && !self.dataflows.values().any(is_kept) {
-                    into.insert(*id);
-                }
-            }
-            Node::Constant { .. } => {}
-            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
-                self.missing(input, have, seen, into)
-            }
-            Node::Union { inputs } => inputs.iter().for_each(|input| self.missing(input, have, seen, into)),
-            _ => {
-                for arrangement in plan.arrangements() {
-                    if !have.contains(&arrangement.fingerprint()) {
-                        self.missing(&arrangement.input, have, seen, into);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Ends the dataflows that nobody wants for themselves and nobody imports from.
-    fn collect(&mut self, board: &ErrorBoard) -> Result<Vec<DataflowId>> {
-        let mut gone = Vec::new();
-        loop {
-            let wanted: BTreeSet<u64> = self.dataflows.values().flat_map(|dataflow| dataflow.depends.iter().copied()).collect();
-            let Some(id) = self.dataflows.iter().find(|(id, dataflow)| dataflow.retired && !wanted.contains(id)).map(|(id, _)| *id) else {
-                return Ok(gone);
-            };
-            self.dataflows.remove(&id);
-            self.send_all(|_| Command::Uninstall(id))?;
-            board.clear(id);
-            gone.push(DataflowId(id));
-        }
-    }
-}
-
 impl Runtime {
     /// Starts `workers` threads. The present time is the epoch's first step until it is moved.
     pub fn start(workers: usize) -> Result<Self> {
         let (now, board) = (time::at(0, 1), ErrorBoard::default());
-        let progress = Arc::new(Progress::default());
-        progress.lock().workers = vec![(0, 0); workers];
+        let progress = Arc::new(Progress::of(workers));
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
         let receivers: Mutex<Vec<Option<Receiver<Command>>>> = Mutex::new(receivers.into_iter().map(Some).collect());
-        let (threads, started) = channel();
-        let threads = Mutex::new(threads);
         let config = if workers == 1 { timely::Config::thread() } else { timely::Config::process(workers) };
         let (shared, posts) = (Arc::clone(&progress), board.clone());
         let guards = timely::execute(config, move |worker| {
             let _obituary = Obituary(Arc::clone(&shared));
             let index = worker.index();
             let commands = receivers.lock().ok().and_then(|mut receivers| receivers[index].take());
-            let greeted = threads.lock().is_ok_and(|threads| threads.send((index, std::thread::current())).is_ok());
-            if let (Some(commands), true) = (commands, greeted) {
+            if let Some(commands) = commands {
                 Agent::new(worker, commands, posts.clone(), now).run(&shared);
             }
         })
         .map_err(Error::Stopped)?;
-        let mut threads = progress.gather(&started, workers)?;
-        threads.sort_by_key(|(index, _)| *index);
-        let handle = |(commands, (_, thread))| Handle { commands, thread, sent: 0 };
-        let workers = senders.into_iter().zip(threads).map(handle).collect();
+        // The guards are in the order of the workers.
+        let threads = guards.guards().iter().map(|guard| guard.thread().clone());
+        let workers = senders.into_iter().zip(threads).map(|(commands, thread)| Handle { commands, thread, sent: 0 }).collect();
         let log =
             Log { workers, guards: Some(guards), now, dirty: false, next: 0, turn: 0, tables: HashMap::new(), dataflows: BTreeMap::new() };
         Ok(Runtime { log: Mutex::new(log), progress, board })
@@ -514,23 +257,24 @@ impl Runtime {
         log.collect(&self.board)
     }
 
-    /// Adds rows to a table at the present time.
-    pub fn insert(&self, table: RelationId, rows: Rows) -> Result<()> {
+    /// Adds rows to a table, each at its time or, without times, all at the present one.
+    pub fn insert(&self, table: RelationId, rows: Rows, times: Option<Vec<Time>>) -> Result<()> {
         let mut log = self.log();
         let Some(Table { dataflow, keyed, .. }) = log.tables.get(&table) else {
             return Err(Error::invalid("the table is gone"));
         };
         let (dataflow, keyed) = (*dataflow, *keyed);
-        log.rows(dataflow, table, keyed, rows)
+        log.rows(dataflow, table, keyed, rows, times)
     }
 
-    /// Adds rows to one dataflow's source at the present time. A dataflow that is gone takes none.
-    pub fn feed(&self, dataflow: DataflowId, source: RelationId, rows: Rows) -> Result<()> {
+    /// Adds rows to one dataflow's source, each at its time or, without times, all at the present one. A dataflow that is gone
+    /// takes none.
+    pub fn feed(&self, dataflow: DataflowId, source: RelationId, rows: Rows, times: Option<Vec<Time>>) -> Result<()> {
         let mut log = self.log();
         match log.dataflows.get(&dataflow.0) {
             Some(known) => {
                 let keyed = known.keyed.contains(&source);
-                log.rows(dataflow.0, source, keyed, rows)
+                log.rows(dataflow.0, source, keyed, rows, times)
             }
             None => Ok(()),
         }
@@ -541,16 +285,25 @@ impl Runtime {
         self.log().now
     }
 
+    /// Whether something came at the present time.
+    pub fn is_dirty(&self) -> bool {
+        self.log().dirty
+    }
+
     /// Moves the present time forward; what came before is complete.
     pub fn advance(&self, to: Time) -> Result<()> {
         self.log().advance(to)
     }
 
+    /// Moves the present time to where it runs out, unless it is there: windows that are open close then.
+    pub fn run_out(&self, at: Time) -> Result<()> {
+        self.log().run_out(at)
+    }
+
     /// Whether all that is complete has been worked off.
     #[cfg(test)]
     pub fn is_settled(&self) -> bool {
-        let now = self.now();
-        self.progress.lock().workers.iter().all(|(_, through)| *through >= now)
+        self.progress.is_through(self.now())
     }
 
     /// Waits until all that is complete has been worked off and is out of the sinks.
@@ -576,7 +329,7 @@ impl Runtime {
     /// All arrangements as they are, whatever is on its way to them.
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
-        let sizes = log.sizes(&self.progress)?;
+        let sizes = log.sizes(Measure::Stored, &self.progress)?;
         let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
         let mut infos: Vec<ArrangementInfo> = log
             .dataflows
@@ -592,10 +345,11 @@ impl Runtime {
         Ok(infos)
     }
 
-    /// What each plan keeps, as it is; what they share counts for each.
+    /// What each plan keeps, however it is stored: the same as if every trace had just been compacted. What they share counts
+    /// for each. Reads all of it, and needs the memory of one more of the largest arrangement meanwhile.
     pub fn footprints(&self, plans: &[Plan]) -> Result<Vec<Footprint>> {
         let mut log = self.log();
-        let sizes = log.sizes(&self.progress)?;
+        let sizes = log.sizes(Measure::Live, &self.progress)?;
         let tables: HashSet<Fingerprint> = log.tables.values().map(|table| table.arrangement).collect();
         let footprint = |plan: &Plan| {
             let mut reached = BTreeSet::new();
@@ -625,18 +379,26 @@ impl Runtime {
         Ok(self.board.messages())
     }
 
-    /// Ends all dataflows and joins the threads.
+    /// Ends all dataflows and joins the threads; the second time it does nothing.
     pub fn shutdown(&self) -> Result<()> {
         let mut log = self.log();
         let Some(guards) = log.guards.take() else { return Ok(()) };
-        // A worker that is gone already needs no telling.
-        let told = log.send_all(|_| Command::Shutdown);
+        // Every one of them, whichever are gone already: who is not told is waited for and never ends.
+        let told: Vec<Result<()>> = (0..log.workers.len()).map(|worker| log.send(worker, Command::Shutdown)).collect();
         drop(log);
         let failed = guards.join().into_iter().find_map(Result::err);
         match failed {
             Some(why) => Err(Error::Stopped(why)),
-            None => told,
+            None => told.into_iter().collect(),
         }
+    }
+}
+
+/// However a runtime goes, its threads end: a worker that has nothing to do sleeps until it is told something.
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.shutdown();
     }
 }
 
@@ -657,14 +419,6 @@ impl Peek {
         }
         let batch = codec.decode(rows.iter().map(|(row, _)| *row))?;
         Ok((batch, rows.iter().map(|(_, count)| *count).collect()))
-    }
-}
-
-impl Dataflow {
-    fn new(built: Built, sources: &[Relation]) -> Self {
-        let kept = sources.iter().filter_map(|source| Some((source.id, source.kept_as()?.arrangement.fingerprint()))).collect();
-        let keyed = sources.iter().filter(|source| !source.primary_key.is_empty()).map(|source| source.id).collect();
-        Dataflow { exports: vec![], kept, keyed, depends: built.depends, arrangements: built.arrangements, retired: false }
     }
 }
 
@@ -747,4 +501,78 @@ fn consolidated<'a>(containers: impl Iterator<Item = &'a Updates>) -> Vec<(&'a [
     let mut rows: Vec<(&[u8], i64)> = each.collect();
     differential_dataflow::consolidation::consolidate(&mut rows);
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+    use crate::plan::{Flow, Node, RowType};
+    use crate::row::Diff;
+
+    const TABLE: RelationId = RelationId(1);
+
+    /// Fails when it is given rows, on its worker's thread.
+    struct Failing;
+
+    impl Deliver for Failing {
+        fn step(&mut self, _: Time, _: Vec<(Vec<u8>, Diff)>) {
+            panic!("on purpose");
+        }
+
+        fn errors(&mut self, _: &BTreeMap<String, Diff>) {}
+
+        fn complete(&mut self, _: Option<Time>) {}
+    }
+
+    fn rows() -> RecordBatch {
+        RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap()
+    }
+
+    /// A table whose changes go to `to`, with a row in it.
+    fn fed(workers: usize, to: Box<dyn Deliver + Send>) -> Runtime {
+        let runtime = Runtime::start(workers).unwrap();
+        let row = RowType::from_schema(&rows().schema());
+        runtime.create_table(Input::Table { id: TABLE, name: "t".into(), row: row.clone(), primary_key: vec![] }).unwrap();
+        let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes }, row);
+        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![]).unwrap();
+        runtime.insert(TABLE, Rows::Diffs { rows: rows(), diffs: vec![1] }, None).unwrap();
+        runtime.advance(time::at(1, 1)).unwrap();
+        runtime
+    }
+
+    /// Runs something on a thread of its own; whether it ends soon, and how.
+    fn ends(run: impl FnOnce() + Send + 'static) -> std::thread::Result<()> {
+        let (ended, waiting) = channel();
+        std::thread::spawn(move || ended.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))));
+        waiting.recv_timeout(Duration::from_secs(60)).expect("it hangs")
+    }
+
+    #[test]
+    fn a_runtime_that_is_dropped_ends_be_it_idle_or_because_of_a_panic() {
+        for workers in [1, 2] {
+            assert!(ends(move || drop(Runtime::start(workers).unwrap())).is_ok());
+            let panicked = ends(move || {
+                let _runtime = Runtime::start(workers).unwrap();
+                panic!("on purpose");
+            });
+            assert!(panicked.is_err());
+        }
+    }
+
+    #[test]
+    fn a_runtime_of_which_a_worker_has_failed_says_so_and_ends() {
+        for workers in [1, 2] {
+            let ended = ends(move || {
+                let runtime = fed(workers, Box::new(Failing));
+                assert_eq!(runtime.settle(), Err(Error::Stopped("a worker has failed".into())));
+                assert!(matches!(runtime.shutdown(), Err(Error::Stopped(_))));
+                drop(fed(workers, Box::new(Failing)));
+            });
+            assert!(ended.is_ok(), "{workers} worker(s)");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::connector::Output;
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 use crate::sql::planner::{Planned, Purpose};
-use crate::sql::retention::{Defaults, Retentions};
+use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
 
 /// What statements work on. There is one for an engine.
@@ -31,7 +31,9 @@ pub(super) struct Session {
     pub base: PathBuf,
     /// Where print sinks write.
     pub output: Output,
-    pub default_clock: Clock,
+    /// As the engine was set up.
+    pub default_clock: Option<Clock>,
+    pub default_tick: Option<std::time::Duration>,
     /// What SET says of what views and jobs remember.
     pub defaults: Defaults,
     /// Where views are compared with what they would be if they forgot nothing.
@@ -93,6 +95,13 @@ impl Session {
         Ok((planned, names.into_read()))
     }
 
+    /// The options of a view that change nothing, each with the reason.
+    pub fn options_without_effect(&self, query: &Query, options: &[SqlOption]) -> Result<Vec<(String, Vain)>> {
+        let said = self.retentions(options, query)?;
+        Names::new(&self.catalog, &self.driver, None, Purpose::Maintain).plan(query, &said)?;
+        Ok(said.without_effect())
+    }
+
     /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.
     pub fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
         Retentions::new(&self.defaults, options, query)
@@ -120,10 +129,13 @@ impl Session {
         Ok(Outcome::Done("ADVANCE".into()))
     }
 
-    /// Under a manual clock what comes first is what was said first: bounded sources are read to their ends before
-    /// anything else happens. A wall clock waits for nobody.
+    /// Under a manual or an event clock what comes first is what was said first: bounded sources are read to their ends
+    /// before anything else happens. A wall clock waits for nobody.
     pub fn catch_up(&self) -> Result<()> {
-        if self.driver.timeline().clock() == Clock::Manual { self.driver.wait(Which::Bounded) } else { Ok(()) }
+        match self.driver.timeline().clock() {
+            Clock::Manual | Clock::Event => self.driver.wait(Which::Bounded),
+            Clock::Wall => Ok(()),
+        }
     }
 
     /// Installs what was gathered, and starts to read for it.
@@ -132,6 +144,12 @@ impl Session {
         if pending.is_empty() {
             return Ok(());
         }
+        // All readings begin together: engine time waits for every one of them.
+        let driver = self.driver.clone();
+        driver.holding(|| self.install_all(pending))
+    }
+
+    fn install_all(&mut self, pending: Vec<Member>) -> Result<()> {
         // What has nothing in common is built apart, so that it can end apart.
         let (members, exports): (Vec<Member>, Vec<Vec<Export>>) = pending
             .into_iter()
@@ -157,7 +175,7 @@ impl Session {
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect()) {
+            match self.install(exports.into_iter().flatten().collect(), true) {
                 Ok(dataflow) => self.catalog.installed(dataflow, members),
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
@@ -170,14 +188,17 @@ impl Session {
         failed
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants.
-    pub fn install(&self, exports: Vec<Export>) -> Result<DataflowId> {
+    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
+    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
-        // As a step of its own: what the dataflow begins with is complete once it is there.
-        let installed = self.driver.timeline().step(0, |runtime, _| runtime.install(exports, inputs))?;
-        let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-        self.driver.read(installed.id, tables)?;
-        Ok(installed.id)
+        let timeline = self.driver.timeline();
+        self.driver.holding(|| {
+            // As a step of its own: what the dataflow begins with is complete once it is there.
+            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
+            let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
+            self.driver.read(installed.id, lead, tables)?;
+            Ok(installed.id)
+        })
     }
 
     /// What keeps a member up to date; under an audit also what it is compared with.

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use super::Outcome;
 use super::clock::Clock;
 use super::session::Session;
-use super::{DEFAULT_TICK, Outcome};
 use crate::error::{Error, Result};
 use crate::sql::duration::parse_duration;
 use crate::sql::retention;
@@ -22,8 +22,8 @@ impl Session {
     /// SET name = value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<Outcome> {
         match known(name)? {
-            "clock" => self.driver.timeline().set_clock(clock(value)?)?,
-            "tick" => self.driver.timeline().set_tick(tick(value)?),
+            "clock" => self.driver.timeline().set_clock(Some(clock(value)?))?,
+            "tick" => self.driver.timeline().set_tick(Some(tick(value)?)),
             setting => self.defaults.set(setting, value)?,
         }
         Ok(Outcome::Done(format!("SET {name}")))
@@ -40,7 +40,7 @@ impl Session {
                 // What cannot be changed any more stays as it is when everything is reset.
                 "clock" if name.is_none() && self.driver.timeline().has_flowed() => {}
                 "clock" => self.driver.timeline().set_clock(self.default_clock)?,
-                "tick" => self.driver.timeline().set_tick(DEFAULT_TICK),
+                "tick" => self.driver.timeline().set_tick(self.default_tick),
                 setting => self.defaults.reset(setting),
             }
         }
@@ -69,7 +69,7 @@ fn clock(value: &str) -> Result<Clock> {
         "wall" => Ok(Clock::Wall),
         "event" => Ok(Clock::Event),
         "manual" => Ok(Clock::Manual),
-        _ => Err(Error::invalid(format!("clock is 'wall' or 'manual', not '{value}'"))),
+        _ => Err(Error::invalid(format!("clock is 'wall', 'event' or 'manual', not '{value}'"))),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     fn the_tick_and_the_clock_are_read_as_written() {
         assert_eq!(tick("250 ms"), Ok(Duration::from_millis(250)));
         assert_eq!(clock("manual"), Ok(Clock::Manual));
-        assert!(clock("sundial").unwrap_err().to_string().contains("clock is 'wall' or 'manual', not 'sundial'"));
+        assert!(clock("sundial").unwrap_err().to_string().contains("clock is 'wall', 'event' or 'manual', not 'sundial'"));
         assert!(tick("never").unwrap_err().to_string().contains("tick is a duration"));
         assert!(tick("soon").unwrap_err().to_string().contains("tick: 'soon' is not a duration"));
     }

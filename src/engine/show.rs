@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, IntervalUnit, SchemaRef, TimeUnit};
 
 use super::catalog::{Job, Member};
@@ -11,7 +11,11 @@ use super::runtime::ArrangementInfo;
 use super::session::Session;
 use super::settings;
 use super::table::{Storage, Table};
-use super::{Outcome, catalog::ARRANGEMENTS};
+use super::watermark::Standing;
+use super::{
+    Outcome,
+    catalog::{ARRANGEMENTS, WATERMARKS},
+};
 use crate::error::{Error, Result};
 use crate::sql::statement::Show;
 
@@ -70,6 +74,9 @@ impl Session {
         if name == ARRANGEMENTS {
             return Ok((arrangements(Vec::new())?.schema(), Vec::new()));
         }
+        if name == WATERMARKS {
+            return Ok((watermarks(Vec::new())?.schema(), Vec::new()));
+        }
         let table = self.catalog.find_table(name).ok_or_else(|| Error::unknown("table or view", name, self.catalog.names()))?;
         Ok(match &table.storage {
             Storage::Changelog { spec, log } => (log.schema().clone(), spec.primary_key.clone()),
@@ -125,6 +132,20 @@ pub(super) fn arrangements(all: Vec<ArrangementInfo>) -> Result<RecordBatch> {
         ("expired", false, count(|a| a.expired)),
         ("late_retractions", false, count(|a| a.late_retractions)),
         ("next_deadline", true, count_or_null(|a| a.next_deadline)),
+    ])
+}
+
+/// The rows of `weir_watermarks`.
+pub(super) fn watermarks(all: Vec<Standing>) -> Result<RecordBatch> {
+    let count = |of: fn(&Standing) -> u64| {
+        Arc::new(Int64Array::from_iter_values(all.iter().map(|standing| i64::try_from(of(standing)).unwrap_or(i64::MAX)))) as ArrayRef
+    };
+    batch_of([
+        ("table_name", false, texts(all.iter().map(|standing| standing.table.clone()))),
+        ("watermark", true, Arc::new(all.iter().map(|standing| standing.watermark).collect::<TimestampMillisecondArray>()) as ArrayRef),
+        ("state", false, texts(all.iter().map(|standing| standing.state.to_string()))),
+        ("late_dropped", false, count(|standing| standing.late.dropped)),
+        ("late_accepted", false, count(|standing| standing.late.accepted)),
     ])
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 
+use super::clock::Clock;
 use super::runtime::Export;
 use super::session::Session;
 use super::{Shared, plans};
@@ -41,12 +42,19 @@ impl Session {
     pub fn subscribe(&mut self, query: &Query, engine: Weak<Shared>) -> Result<Subscription> {
         self.check_no_transaction("SUBSCRIBE")?;
         let (planned, reads) = self.plan(query, Purpose::Maintain)?;
-        self.flow()?;
-        self.catch_up()?;
         let (to, updates) = channel();
         let closed = Arc::new(AtomicBool::new(false));
         let export = Export::Subscribe { name: "subscription".into(), plan: plans::shown(&planned), to };
-        let dataflow = self.install(vec![export])?;
+        // What is being read has come. Under an event clock the subscription is there before anything that begins with it.
+        self.catch_up()?;
+        let driver = self.driver.clone();
+        let dataflow = driver.holding(|| {
+            self.flow()?;
+            if driver.timeline().clock() != Clock::Event {
+                self.catch_up()?;
+            }
+            self.install(vec![export], true)
+        })?;
         let member = self.catalog.add_subscription(reads, closed.clone());
         self.catalog.installed(dataflow, [member]);
         Ok(Subscription { updates, closed, engine, ended: false })

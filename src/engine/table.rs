@@ -12,6 +12,7 @@ use datafusion_common::ScalarValue;
 use sqlparser::ast;
 
 use super::changelog::Log;
+use super::event_time::{self, EventTime, is_proctime};
 use super::plans;
 use super::runtime::Input;
 use super::show::sql_type;
@@ -29,9 +30,11 @@ pub(super) struct Table {
     pub columns: Vec<TableColumn>,
     /// Positions among all columns.
     pub primary_key: Vec<usize>,
-    /// The column of its watermark, which is the time from which a version is valid.
-    version_time: Option<usize>,
     pub storage: Storage,
+    /// Whether it has all versions of the rows of the table of its name, and reads them once more.
+    pub repeats: bool,
+    /// How its rows find their place in event time, if it has a watermark.
+    pub event_time: Option<EventTime>,
     /// The statement that made it.
     pub text: String,
     physical: SchemaRef,
@@ -86,31 +89,21 @@ impl Table {
         memory: Memory,
         storage: impl FnOnce(SchemaRef, Vec<usize>) -> Result<Storage>,
     ) -> Result<Self> {
-        let physical = Arc::new(Schema::new(physical_fields(create)?));
+        let physical = Arc::new(Schema::new(event_time::with_time(physical_fields(create)?, create)?));
         let columns = columns(create, &physical)?;
         let primary_key = key_positions(create, &columns)?;
-        let version_time = create.watermark.as_ref().and_then(|watermark| columns.iter().position(|c| c.name == watermark.column));
-        if let Some(watermark) = &create.watermark {
-            let declared =
-                Arc::new(Schema::new(columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect::<Vec<_>>()));
-            find(&create.name, &declared, &watermark.column)?;
-            planner::plan_scalar(&watermark.expr, &declared, Purpose::Maintain)?;
-        }
         let physical_key = primary_key.iter().map(|k| physical.index_of(&columns[*k].name)).collect::<Result<Vec<_>, _>>()?;
         let storage = storage(physical.clone(), physical_key)?;
         let row = RowType::new(columns.iter().map(|c| Column::new(&c.name, c.data_type.clone(), c.nullable)));
-        Ok(Table {
-            id,
-            name: create.name.clone(),
-            columns,
-            primary_key,
-            version_time,
-            storage,
-            text: text.to_string(),
-            physical,
-            row,
-            memory,
-        })
+        let retracts = matches!(&storage, Storage::Connector { spec, .. } if spec.retracts());
+        let event_time = EventTime::of(create, &row.schema(), retracts)?;
+        let (name, text) = (create.name.clone(), text.to_string());
+        Ok(Table { id, name, columns, primary_key, storage, repeats: false, event_time, text, physical, row, memory })
+    }
+
+    /// The same, of which another reads the same rows.
+    pub fn repeated(self) -> Self {
+        Table { repeats: true, ..self }
     }
 
     /// All columns.
@@ -135,6 +128,11 @@ impl Table {
         }
     }
 
+    /// Whether input that cannot be used is skipped and counted, rather than an error of the table.
+    pub fn skips_errors(&self) -> bool {
+        self.spec().is_some_and(TableSpec::skips_errors)
+    }
+
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
         let get = |flow, row| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow }, row);
@@ -154,7 +152,8 @@ impl Table {
 
     /// What the versions of its rows are; `history` has them all, where the table has only the last of each key.
     pub fn versions(&self, history: Option<&Table>) -> Versions {
-        Versions { key: self.primary_key.clone(), time: self.version_time, history: history.map(Table::get) }
+        let time = self.event_time.as_ref().and_then(|event| self.columns.iter().position(|column| column.name == event.name));
+        Versions { key: self.primary_key.clone(), time, history: history.map(Table::get) }
     }
 
     /// The table whose rows are the versions of this one's, if those are all that comes and this one has the last of each
@@ -200,18 +199,27 @@ impl Table {
 
     /// Physical rows of some of their columns: values are cast to the columns' types, and what is not given is NULL.
     pub fn conform(&self, targets: &[usize], values: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
-        let mut arrays = Vec::with_capacity(self.physical.fields().len());
-        for (position, field) in self.physical.fields().iter().enumerate() {
-            let array = match targets.iter().position(|t| *t == position) {
-                Some(given) => self.cast(&values[given], field)?,
-                None => new_null_array(field.data_type(), rows),
-            };
-            if !field.is_nullable() && array.logical_null_count() > 0 {
-                return Err(Error::invalid(format!("column '{}' of table '{}' is NOT NULL and would be NULL", field.name(), self.name)));
+        let array = |(position, field): (usize, &Arc<Field>)| match targets.iter().position(|t| *t == position) {
+            Some(given) => self.cast(&values[given], field),
+            None => Ok(new_null_array(field.data_type(), rows)),
+        };
+        let arrays = self.physical.fields().iter().enumerate().map(array).collect::<Result<Vec<_>>>()?;
+        for (field, array) in self.physical.fields().iter().zip(&arrays).filter(|(field, _)| !field.is_nullable()) {
+            if let Some(row) = array.logical_nulls().and_then(|nulls| (0..rows).find(|row| nulls.is_null(*row))) {
+                return Err(Error::invalid(self.null_in(field.name(), &arrays, row)));
             }
-            arrays.push(array);
         }
         Ok(RecordBatch::try_new_with_options(self.physical.clone(), arrays, &RecordBatchOptions::new().with_row_count(Some(rows)))?)
+    }
+
+    /// What is said of a row with NULL in a column that has none.
+    fn null_in(&self, column: &str, arrays: &[ArrayRef], row: usize) -> String {
+        let named = self.physical.fields().iter().zip(arrays).map(|(field, array)| (field.name(), array.slice(row, 1)));
+        let row = RecordBatch::try_from_iter(named).map_or_else(|_| String::new(), |row| crate::text::line(&row, 0).join(", "));
+        match &self.event_time {
+            Some(event) if event.name == column => event.missing(&self.name, &row),
+            _ => format!("column '{column}' of table '{}' is NOT NULL and would be NULL in the row ({row})", self.name),
+        }
     }
 
     fn cast(&self, values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
@@ -310,10 +318,6 @@ fn computed(expr: &ast::Expr, physical: &SchemaRef) -> Result<(Computed, DataTyp
     }
 }
 
-fn is_proctime(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("proctime"))
-}
-
 fn key_positions(create: &CreateTable, columns: &[TableColumn]) -> Result<Vec<usize>> {
     let mut positions = Vec::new();
     for name in &create.primary_key {
@@ -352,8 +356,9 @@ pub(super) mod tests {
             name: "t".into(),
             columns: columns.collect(),
             primary_key: key.to_vec(),
-            version_time: None,
             storage: Storage::Memory,
+            repeats: false,
+            event_time: None,
             text: String::new(),
             row: RowType::from_schema(&schema),
             physical: Arc::new(schema),
@@ -383,7 +388,7 @@ pub(super) mod tests {
     fn a_key_without_a_value_is_refused() {
         let table = ints(1, &["a", "b"], &[0]);
         let error = table.conform(&[1], &[Arc::new(Int32Array::from(vec![1]))], 1).unwrap_err().to_string();
-        assert_eq!(error, "column 'a' of table 't' is NOT NULL and would be NULL");
+        assert_eq!(error, "column 'a' of table 't' is NOT NULL and would be NULL in the row (NULL, 1)");
     }
 
     #[test]

@@ -163,11 +163,17 @@ fn what_is_shut_down_says_so() {
 }
 
 #[test]
-fn a_watermark_is_said_to_have_no_effect_by_the_outcome_of_its_table() {
-    let outcomes =
-        engine().execute("CREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND); CREATE TABLE t (a INT)");
-    let said: Vec<String> = outcomes.unwrap().into_iter().map(|outcome| format!("{outcome:?}")).collect();
-    assert_eq!(said, [r#"Done("CREATE TABLE w (WATERMARK FOR ts has no effect yet)")"#, r#"Done("CREATE TABLE t")"#]);
+fn a_watermark_has_no_effect_under_another_clock_and_the_outcome_of_its_table_says_so() {
+    let said = |sql: &str| {
+        let outcomes = Engine::builder().build().and_then(|engine| engine.execute(sql)).unwrap();
+        outcomes.into_iter().map(|outcome| format!("{outcome:?}")).collect::<Vec<_>>()
+    };
+    let table = "CREATE TABLE w (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)";
+    assert_eq!(said(table), [r#"Done("CREATE TABLE w")"#]);
+    assert_eq!(
+        said(&format!("SET clock = 'wall'; {table}"))[1],
+        r#"Done("CREATE TABLE w (WATERMARK FOR ts has no effect: the clock is 'wall')")"#
+    );
 }
 
 #[test]
@@ -345,4 +351,23 @@ fn a_select_does_not_wait_for_a_storm_in_another_view() {
     assert_eq!(rows(&engine, "SELECT n FROM tiny"), ["2"]);
     assert!(!engine.0.0.driver.runtime().is_settled(), "the storm was over before the answer came");
     assert_eq!(rows(&engine, "SELECT COUNT(*) FROM heavy"), ["0"]);
+}
+
+#[test]
+fn what_a_view_was_created_and_altered_by_can_be_run_again() {
+    let tables = "CREATE TABLE t (k INT);";
+    let create = "CREATE VIEW `My View` WITH (state_ttl = '1 h') AS SELECT k, COUNT(*) AS n FROM t GROUP BY k -- by k";
+    let engine = Engine::builder().clock(Clock::Manual).build().unwrap();
+    engine.execute(&format!("{tables}{create}\n;")).unwrap();
+    engine.execute("ALTER VIEW `My View` SET (state_ttl = '2 h'); ALTER VIEW `My View` SET ('state_ttl_max' = '3 h')").unwrap();
+    let shown = |engine: &Engine| {
+        let rows = engine.query("SHOW CREATE VIEW `My View`").unwrap();
+        crate::text::cell(rows.column(0), 0)
+    };
+    let text = shown(&engine);
+    assert_eq!(text.matches("ALTER VIEW `My View` SET (").count(), 2, "{text}");
+    assert!(text.ends_with("('state_ttl_max' = '3 h');"), "{text}");
+    let again = Engine::builder().clock(Clock::Manual).build().unwrap();
+    assert_eq!(again.execute(&format!("{tables}{text}")).unwrap().len(), 4);
+    assert_eq!(shown(&again), text);
 }

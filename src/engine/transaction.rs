@@ -22,11 +22,14 @@ use crate::plan::{Arrangement, JoinKind, Node, Plan, RelationId, RowType};
 #[derive(Default)]
 pub(super) struct Transaction {
     changes: BTreeMap<RelationId, Rows>,
+    /// How many rows of a table were late, and are not among its changes.
+    late: BTreeMap<RelationId, u64>,
 }
 
 impl Transaction {
-    /// Adds changes of a table, after those there are.
-    pub fn add(&mut self, table: &Table, rows: Rows) -> Result<()> {
+    /// Adds changes of a table, after those there are. `late` others were left out.
+    pub fn add(&mut self, table: &Table, rows: Rows, late: u64) -> Result<()> {
+        *self.late.entry(table.id).or_default() += late;
         let all = match self.changes.remove(&table.id) {
             Some(before) => append(before, rows)?,
             None => rows,
@@ -35,9 +38,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// All changes, by table.
-    pub fn into_changes(self) -> impl Iterator<Item = (RelationId, Rows)> {
-        self.changes.into_iter()
+    /// All changes, by table, with the number of late rows that are not among them.
+    pub fn into_changes(self) -> impl Iterator<Item = (RelationId, u64, Rows)> {
+        let late = self.late;
+        self.changes.into_iter().map(move |(table, rows)| (table, late.get(&table).copied().unwrap_or_default(), rows))
     }
 
     /// Whether nothing was changed.
@@ -149,9 +153,9 @@ mod tests {
     fn the_last_change_of_each_key_stays_in_the_order_of_writing() {
         let table = ints(1, &["v", "k"], &[1]);
         let mut transaction = Transaction::default();
-        transaction.add(&table, ops(&table, &[([10, 1], Op::Upsert), ([20, 2], Op::Upsert)])).unwrap();
-        transaction.add(&table, ops(&table, &[([10, 1], Op::Delete), ([30, 3], Op::Upsert), ([21, 2], Op::Upsert)])).unwrap();
-        let (_, changes) = transaction.into_changes().next().unwrap();
+        transaction.add(&table, ops(&table, &[([10, 1], Op::Upsert), ([20, 2], Op::Upsert)]), 0).unwrap();
+        transaction.add(&table, ops(&table, &[([10, 1], Op::Delete), ([30, 3], Op::Upsert), ([21, 2], Op::Upsert)]), 0).unwrap();
+        let (_, _, changes) = transaction.into_changes().next().unwrap();
         let Rows::Ops { rows, ops } = changes else { panic!("not ops") };
         assert_eq!(values(&rows), [[10, 1], [30, 3], [21, 2]]);
         assert_eq!(ops, [Op::Delete, Op::Upsert, Op::Upsert]);
@@ -167,8 +171,8 @@ mod tests {
     fn without_a_key_the_changes_are_added_to_the_rows() {
         let table = ints(1, &["a", "b"], &[]);
         let mut transaction = Transaction::default();
-        transaction.add(&table, Rows::Diffs { rows: rows(&table, &[[1, 1]]), diffs: vec![2] }).unwrap();
-        transaction.add(&table, Rows::Diffs { rows: rows(&table, &[[1, 1]]), diffs: vec![-1] }).unwrap();
+        transaction.add(&table, Rows::Diffs { rows: rows(&table, &[[1, 1]]), diffs: vec![2] }, 0).unwrap();
+        transaction.add(&table, Rows::Diffs { rows: rows(&table, &[[1, 1]]), diffs: vec![-1] }, 0).unwrap();
         let plan = transaction.overlay(&table).unwrap();
         let Node::Union { inputs } = plan.node() else { panic!("not a union") };
         assert_eq!(inputs[0].fingerprint(), table.get().fingerprint());
@@ -180,7 +184,7 @@ mod tests {
     fn with_a_key_written_keys_hide_their_rows_and_the_columns_stay_where_they_were() {
         let table = ints(1, &["v", "k"], &[1]);
         let mut transaction = Transaction::default();
-        transaction.add(&table, ops(&table, &[([0, 1], Op::Delete), ([20, 2], Op::Upsert)])).unwrap();
+        transaction.add(&table, ops(&table, &[([0, 1], Op::Delete), ([20, 2], Op::Upsert)]), 0).unwrap();
         let plan = transaction.overlay(&table).unwrap();
         assert_eq!(plan.row(), table.row());
         let Node::Union { inputs } = plan.node() else { panic!("not a union") };

@@ -12,11 +12,13 @@ use timely::dataflow::operators::core::Probe;
 use timely::dataflow::operators::probe::Handle as ProbeHandle;
 use timely::worker::Worker;
 
+use super::command_log::Progress;
 use super::publish::{ErrorBoard, Post, Publish, Send, Watch};
-use super::runtime::{Progress, Time};
+use super::runtime::Time;
+use super::time;
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
-use crate::dataflow::registry::{Label, Registry, Size};
+use crate::dataflow::registry::{Label, Measure, Registry, Size};
 use crate::dataflow::render::{ClockInput, Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
 use crate::error::Result;
@@ -51,6 +53,8 @@ pub enum Command {
         messages: Vec<String>,
     },
     Advance(Time),
+    /// Time goes no further than to just after this: what waits for later happens then.
+    RunOut(Time),
     Peek {
         plan: Plan,
         until: Time,
@@ -59,6 +63,7 @@ pub enum Command {
     /// Arrangements forget by other figures from now on, and are known by other names.
     Alter(Arc<Alteration>),
     Sizes {
+        measure: Measure,
         reply: Sender<Vec<(Fingerprint, Size)>>,
     },
     Shutdown,
@@ -201,7 +206,10 @@ impl<'w> Agent<'w> {
                     input.errors.send_batch(&mut updates);
                 }
             }
+            Command::RunOut(at) => self.registry.run_out.set(Some(at)),
             Command::Advance(to) => {
+                let stands = self.registry.run_out.get().filter(|run_out| time::ms(*run_out) == time::ms(to));
+                self.registry.run_out.set(stands);
                 self.now = to;
                 self.dataflows.values_mut().for_each(|running| running.advance(to));
             }
@@ -212,8 +220,8 @@ impl<'w> Agent<'w> {
                 }
             },
             Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
-            Command::Sizes { reply } => {
-                let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size()));
+            Command::Sizes { measure, reply } => {
+                let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size(measure)));
                 let _gone = reply.send(sizes.collect());
             }
             Command::Shutdown => {}
@@ -393,11 +401,7 @@ fn streams_a_source(plan: &Plan, renderer: &Renderer<'_, '_>) -> bool {
     !renderer.has(&whole_rows(plan))
         && match plan.node() {
             Node::Get { id, .. } => renderer.is_stream(*id),
-            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Settle { input, .. } => {
-                streams_a_source(input, renderer)
-            }
-            Node::Union { inputs } => inputs.iter().any(|input| streams_a_source(input, renderer)),
-            _ => false,
+            _ => plan.streams().into_iter().any(|input| streams_a_source(input, renderer)),
         }
 }
 

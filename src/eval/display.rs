@@ -17,8 +17,10 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 
+use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
+use super::time_windows::TimeWindow;
 use super::window::WindowAggregate;
 use crate::plan::Scalar;
 
@@ -151,6 +153,9 @@ impl Text {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return binary_text(binary);
         }
+        if let Some((window, time)) = TimeWindow::of(expr) {
+            return atom(window.readable(&readable(time)));
+        }
         if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
             return atom(format!("{}({})", function.fun().name(), list(function.args())));
         }
@@ -162,6 +167,9 @@ impl Text {
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             return atom(case_text(case));
+        }
+        if let Some(attempt) = expr.downcast_ref::<Attempt>() {
+            return atom(format!("{}({})", attempt.name(), list(attempt.of())));
         }
         if let Some(comparable) = expr.downcast_ref::<Comparable>() {
             return Text::of(&comparable.arg);

@@ -68,6 +68,20 @@ impl Addends {
         self.finish(sum.ok_or_else(|| overflow(&self.total))?)
     }
 
+    /// The sum and the number of the first addends, and of all before them, of which there were `base`. They are not distinct.
+    pub(super) fn after(&self, (sum, count): (i128, usize), addends: usize) -> Result<(i128, usize)> {
+        let Values::All(running) = &self.values else {
+            return Err(DataFusionError::Internal("distinct addends have no running total".into()));
+        };
+        let (more, further) = running[addends];
+        Ok((sum.checked_add(more).ok_or_else(|| overflow(&self.total))?, count + further))
+    }
+
+    /// The value of a sum of so many addends; NULL of none.
+    pub(super) fn value(&self, (sum, count): (i128, usize)) -> Result<ScalarValue> {
+        self.finish((count > 0).then_some(sum))
+    }
+
     /// The sum of all the addends.
     pub(super) fn total(&self) -> Result<ScalarValue> {
         self.sum(

@@ -10,8 +10,10 @@ use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 
+use super::attempt::Attempt;
 use super::checked::CheckedNegative;
 use super::equal::Comparable;
+use super::time_windows::TimeWindow;
 use crate::plan::Scalar;
 
 /// Functions that have a value for all arguments of their types: no argument is out of a domain, and no result out
@@ -61,7 +63,7 @@ const TOTAL: &[&str] = &[
 ///
 /// The types of columns are not known here, so arithmetic on and casts of a bare column count as fallible.
 pub fn is_fallible(expr: &Scalar) -> bool {
-    fails_by_itself(expr) || expr.children().into_iter().any(is_fallible)
+    !expr.is::<Attempt>() && (fails_by_itself(expr) || expr.children().into_iter().any(is_fallible))
 }
 
 /// Whether the root of the expression can fail on values that its arguments have.
@@ -87,7 +89,7 @@ fn fails_by_itself(expr: &Scalar) -> bool {
     }
     if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let name = function.fun().name();
-        return !(TOTAL.contains(&name) || name == "substr" && function.args().len() == 2);
+        return !(TimeWindow::of(expr).is_some() || TOTAL.contains(&name) || name == "substr" && function.args().len() == 2);
     }
     let negated = expr.downcast_ref::<CheckedNegative>().map(|e| &e.arg).or(expr.downcast_ref::<NegativeExpr>().map(NegativeExpr::arg));
     !negated.is_some_and(is_floating)

@@ -7,6 +7,7 @@
 //! Nothing in here keeps state or knows time; the operators that do are in the dataflow.
 
 mod aggregate;
+mod attempt;
 mod checked;
 mod display;
 mod equal;
@@ -14,17 +15,23 @@ mod exact;
 mod failure;
 mod fallible;
 mod linear;
+mod resume;
+mod time_windows;
 mod unnest;
 mod window;
 
+pub(crate) use attempt::Attempt;
 pub(crate) use checked::CheckedNegative;
 pub(crate) use equal::Comparable;
 
 pub use aggregate::aggregate;
+pub use attempt::{fails, or_null};
 pub use checked::checked;
 pub use display::{readable, readable_aggregate, readable_type, readable_value, readable_window};
 pub use equal::{comparable, comparing};
 pub use failure::constant_failure;
 pub use fallible::is_fallible;
 pub use linear::{Evaluated, run_steps};
-pub use window::{WindowAggregate, window};
+pub use resume::{Mark, Prefix, Slice, resumes, window_from};
+pub use time_windows::TimeWindow;
+pub use window::{WindowAggregate, is_bounded, window};

@@ -11,6 +11,8 @@
 //! | any, in frames that begin with the partition | `n`: each row is added once |
 //! | one that can take exact values out again | `2 n` |
 //! | any other | `n * f`: each frame afresh |
+//!
+//! [`super::resume`] computes the values of a part of the partition.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -21,7 +23,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow::compute::filter;
 use arrow::datatypes::FieldRef;
 use datafusion_common::{DataFusionError, Result as DataFusionResult, ScalarValue};
-use datafusion_expr::{Accumulator, LimitEffect, PartitionEvaluator, WindowFrame, WindowFrameBound};
+use datafusion_expr::{Accumulator, LimitEffect, PartitionEvaluator, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
@@ -31,7 +33,7 @@ use super::exact::Addends;
 use super::failure::reason;
 use super::linear::{check_type, truths_in};
 use crate::error::{Error, Result};
-use crate::plan::{Scalar, WindowFunction};
+use crate::plan::{Reach, Scalar, WindowFunction};
 
 /// The values of window functions over one partition, whose rows are in order. One array a function, one value a row.
 pub fn window(functions: &[WindowFunction], rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
@@ -41,7 +43,7 @@ pub fn window(functions: &[WindowFunction], rows: &RecordBatch) -> Result<Vec<Ar
     functions.iter().map(values).collect()
 }
 
-fn values(function: &WindowFunction, rows: &RecordBatch) -> DataFusionResult<ArrayRef> {
+pub(super) fn values(function: &WindowFunction, rows: &RecordBatch) -> DataFusionResult<ArrayRef> {
     if rows.num_rows() == 0 {
         return Ok(new_empty_array(&function.column.data_type));
     }
@@ -64,6 +66,11 @@ fn is_inverted(frame: &WindowFrame) -> bool {
     }
 }
 
+/// Whether the frame ends at so many rows, or at such a distance, on both sides.
+pub fn is_bounded(frame: &WindowFrame) -> bool {
+    frame.units != WindowFrameUnits::Groups && !frame.start_bound.is_unbounded() && !frame.end_bound.is_unbounded()
+}
+
 /// An aggregate over a frame of rows around each row, as a window function. Only the rows on which `filter` is true
 /// are aggregated.
 #[derive(Debug)]
@@ -84,6 +91,20 @@ impl WindowAggregate {
     ) -> Arc<dyn WindowExpr> {
         let grows = frame.start_bound.is_unbounded();
         Arc::new(StandardWindowExpr::new(Arc::new(WindowAggregate { function, filter, grows }), &[], order, frame))
+    }
+
+    /// What the aggregate over `frame` at a row is made of. A running total can be taken up again in the middle where the
+    /// accumulator's state is exactly what it has added up.
+    pub fn reach(function: &AggregateFunctionExpr, frame: &WindowFrame) -> Reach {
+        const RESUMED: &[&str] = &["sum", "count", "avg", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"];
+        let plain = !function.is_distinct() && function.order_bys().is_empty() && RESUMED.contains(&function.fun().name());
+        let to_current = frame.start_bound.is_unbounded() && matches!(frame.end_bound, WindowFrameBound::CurrentRow);
+        match frame.units {
+            WindowFrameUnits::Groups => Reach::Partition,
+            _ if is_bounded(frame) => Reach::Frame,
+            _ if plain && to_current => Reach::Running,
+            _ => Reach::Partition,
+        }
     }
 
     /// The aggregate.
@@ -150,17 +171,17 @@ impl PartitionEvaluator for Evaluator {
 }
 
 #[derive(Debug)]
-struct Partition {
+pub(super) struct Partition {
     /// The aggregate's arguments, of the rows that pass the filter.
     arguments: Vec<ArrayRef>,
     /// For each row the number of rows before it that pass the filter.
     passing: Option<Vec<usize>>,
-    method: Method,
+    pub method: Method,
 }
 
 /// How the value of a frame is found.
 #[derive(Debug)]
-enum Method {
+pub(super) enum Method {
     /// By running totals.
     Difference(Addends),
     /// By adding what is new to the last frame, and taking out what has left it.
@@ -170,7 +191,7 @@ enum Method {
 }
 
 impl Partition {
-    fn new(function: &AggregateFunctionExpr, filtered: bool, grows: bool, columns: &[ArrayRef]) -> DataFusionResult<Self> {
+    pub fn new(function: &AggregateFunctionExpr, filtered: bool, grows: bool, columns: &[ArrayRef]) -> DataFusionResult<Self> {
         let width = function.expressions().len();
         let mut arguments = columns[..width].to_vec();
         let mut passing = None;
@@ -183,11 +204,13 @@ impl Partition {
         Ok(Partition { arguments, passing, method })
     }
 
-    fn value(&mut self, function: &AggregateFunctionExpr, frame: &Range<usize>) -> DataFusionResult<ScalarValue> {
-        let frame = match &self.passing {
-            Some(before) => before[frame.start]..before[frame.end],
-            None => frame.clone(),
-        };
+    /// How many of the first `rows` rows pass the filter.
+    pub fn passing(&self, rows: usize) -> usize {
+        self.passing.as_ref().map_or(rows, |before| before[rows])
+    }
+
+    pub fn value(&mut self, function: &AggregateFunctionExpr, frame: &Range<usize>) -> DataFusionResult<ScalarValue> {
+        let frame = self.passing(frame.start)..self.passing(frame.end);
         match &mut self.method {
             Method::Difference(addends) => addends.sum(frame),
             Method::Slide { accumulator, held } => slide(accumulator.as_mut(), held, &self.arguments, frame),

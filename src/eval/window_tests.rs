@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::eval::{Mark, Prefix, Slice, resumes, window_from};
 use crate::plan::Column;
 
 /// A row `(t BIGINT NOT NULL, v BIGINT)` of a partition ordered by `t`.
@@ -43,7 +44,8 @@ fn aggregate(fun: Arc<AggregateUDF>, argument: Scalar) -> AggregateExprBuilder {
 fn over(function: AggregateExprBuilder, filter: Option<Scalar>, frame: WindowFrame) -> WindowFunction {
     let function = Arc::new(function.build().unwrap());
     let column = Column::new("w", function.field().data_type().clone(), true);
-    WindowFunction { expr: WindowAggregate::over(function, filter, &by_t(), Arc::new(frame)), column }
+    let reach = WindowAggregate::reach(&function, &frame);
+    WindowFunction { expr: WindowAggregate::over(function, filter, &by_t(), Arc::new(frame)), column, reach }
 }
 
 fn ints(function: WindowFunction, rows: &[Row]) -> Vec<Option<i64>> {
@@ -63,8 +65,17 @@ impl Positional {
     }
 
     fn function(fun: Arc<WindowUDF>, args: Vec<Scalar>, frame: WindowFrame, data_type: DataType) -> WindowFunction {
+        let reach = match fun.name() {
+            "row_number" | "rank" | "dense_rank" => Reach::Position,
+            "lag" => Reach::Neighbours { before: 2, after: 0 },
+            "lead" => Reach::Neighbours { before: 0, after: 1 },
+            _ if is_bounded(&frame) => Reach::Frame,
+            "first_value" => Reach::First,
+            "last_value" => Reach::Neighbours { before: 0, after: 0 },
+            _ => Reach::Partition,
+        };
         let expr = StandardWindowExpr::new(Arc::new(Positional { fun, args }), &[], &by_t(), Arc::new(frame));
-        WindowFunction { expr: Arc::new(expr), column: Column::new("w", data_type, true) }
+        WindowFunction { expr: Arc::new(expr), column: Column::new("w", data_type, true), reach }
     }
 }
 
@@ -271,6 +282,89 @@ fn a_frame_without_order_is_the_whole_partition() {
     let function = aggregate(count::count_udaf(), v()).build().unwrap();
     let column = Column::new("w", DataType::Int64, false);
     let expr = WindowAggregate::over(Arc::new(function), None, &[], Arc::new(frame(WindowFrameUnits::Range, None, Some(0))));
-    let out = window(&[WindowFunction { expr, column }], &batch(&[(1, Some(1)), (2, Some(2))])).unwrap();
+    let out = window(&[WindowFunction { expr, column, reach: Reach::Partition }], &batch(&[(1, Some(1)), (2, Some(2))])).unwrap();
     assert_eq!(out[0].as_primitive::<Int64Type>().values().to_vec(), [2, 2]);
+}
+
+/// The rows that are the first of their peers, but for the first of all.
+fn firsts(rows: &[Row]) -> Vec<usize> {
+    (1..rows.len()).filter(|row| rows[*row].0 != rows[row - 1].0).collect()
+}
+
+/// Functions that resume, of all kinds.
+fn resuming(random: &mut StdRng, units: WindowFrameUnits) -> Vec<WindowFunction> {
+    let (start, end) = bounds(random);
+    let bounded = frame(units, start.or(Some(-3)), end.or(Some(3)));
+    let running = || frame(units, None, Some(0));
+    let filter = random.random_bool(0.4).then(|| Arc::new(BinaryExpr::new(v(), Operator::Gt, lit(0i64))) as Scalar);
+    let halves: Scalar = Arc::new(CastExpr::new(v(), DataType::Float64, None));
+    let tenths: Scalar = Arc::new(BinaryExpr::new(halves, Operator::Multiply, lit(0.1f64)));
+    let position = |fun, args, data_type| Positional::function(fun, args, frame(WindowFrameUnits::Range, None, Some(0)), data_type);
+    vec![
+        over(aggregate(sum::sum_udaf(), v()), filter.clone(), running()),
+        over(aggregate(sum::sum_udaf(), Arc::clone(&tenths)), filter.clone(), running()),
+        over(aggregate(average::avg_udaf(), Arc::clone(&tenths)), filter.clone(), running()),
+        over(aggregate(count::count_udaf(), v()), filter.clone(), running()),
+        over(aggregate(min_max::min_udaf(), v()), None, running()),
+        over(aggregate(sum::sum_udaf(), tenths), None, bounded.clone()),
+        over(aggregate(sum::sum_udaf(), v()).distinct(), filter.clone(), bounded.clone()),
+        over(aggregate(min_max::max_udaf(), v()), filter, bounded.clone()),
+        Positional::function(nth_value::nth_value_udwf(), vec![v(), lit(2i64)], bounded, DataType::Int64),
+        Positional::function(nth_value::first_value_udwf(), vec![v()], running(), DataType::Int64),
+        Positional::function(nth_value::last_value_udwf(), vec![v()], running(), DataType::Int64),
+        position(row_number::row_number_udwf(), vec![], DataType::UInt64),
+        position(rank::rank_udwf(), vec![], DataType::UInt64),
+        position(rank::dense_rank_udwf(), vec![], DataType::UInt64),
+        position(lead_lag::lag_udwf(), vec![v(), lit(2i64), lit(-1i64)], DataType::Int64),
+        position(lead_lag::lead_udwf(), vec![v()], DataType::Int64),
+    ]
+}
+
+/// The values and marks of functions over rows that begin with so much context.
+fn resumed(functions: &[WindowFunction], rows: &[Row], start: usize, before: &Prefix) -> (Vec<ArrayRef>, Vec<Mark>) {
+    let candidates: Vec<usize> = firsts(rows).into_iter().filter(|row| *row > start).collect();
+    window_from(functions, &Slice { rows: &batch(rows), start, before }, &candidates).unwrap()
+}
+
+#[test]
+fn from_a_mark_on_values_are_those_of_the_whole_partition_whatever_has_changed_behind_its_barrier() {
+    let mut random = StdRng::seed_from_u64(14);
+    let mut resumptions = 0;
+    for round in 0..400 {
+        let units = [WindowFrameUnits::Rows, WindowFrameUnits::Range][round % 2];
+        let mut functions = resuming(&mut random, units);
+        // All at once, or each with the marks that it alone has.
+        if round % 4 > 1 {
+            functions = vec![functions.swap_remove(random.random_range(0..functions.len()))];
+        }
+        assert!(resumes(&functions));
+        let mut rows: Vec<Row> = (0..3).flat_map(|_| partition(&mut random)).collect();
+        rows.sort();
+        let (whole, marks) = resumed(&functions, &rows, 0, &Prefix::default());
+        assert_eq!(whole, window(&functions, &batch(&rows)).unwrap());
+        for mark in marks {
+            let barrier = rows[mark.barrier];
+            if rows[mark.barrier - 1] == barrier {
+                continue;
+            }
+            // Rows at the barrier and behind it come and go.
+            let mut changed: Vec<Row> = rows.iter().filter(|row| **row < barrier || random.random_bool(0.6)).copied().collect();
+            changed.extend(partition(&mut random).into_iter().map(|(t, v)| (t + 4, v)).filter(|row| *row >= barrier));
+            changed.sort();
+            let expected = window(&functions, &batch(&changed)).unwrap();
+            let ends = |arrays: &[ArrayRef], from: usize, to: usize| arrays.iter().map(|a| a.slice(from, to - from)).collect::<Vec<_>>();
+            assert_eq!(ends(&expected, 0, mark.row), ends(&whole, 0, mark.row), "{rows:?} and {changed:?} before {}", mark.row);
+            if changed.len() > mark.row {
+                let (found, further) = resumed(&functions, &changed[mark.context..], mark.row - mark.context, &mark.before);
+                assert_eq!(found, ends(&expected, mark.row, changed.len()), "{changed:?} from {}", mark.row);
+                resumptions += 1;
+                for next in further {
+                    let context = mark.context + next.context;
+                    let (found, _) = resumed(&functions, &changed[context..], next.row - next.context, &next.before);
+                    assert_eq!(found, ends(&expected, mark.context + next.row, changed.len()), "{changed:?} from {}", next.row);
+                }
+            }
+        }
+    }
+    assert!(resumptions > 1_000, "{resumptions}");
 }

@@ -80,7 +80,7 @@ impl Plan {
             Node::Get { .. } => None,
             Node::Constant { .. } => Some(Limit::Memory),
             Node::Temporal { validity, .. } if validity.ends() => Some(Limit::Filter),
-            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } => input.limit(),
+            Node::Linear { input, .. } | Node::Temporal { input, .. } | Node::Negate { input } | Node::Delay { input, .. } => input.limit(),
             Node::Union { inputs } => limit_of_all(inputs.iter().map(Plan::limit)),
             // What is forgotten without a word stands with whoever was told of it.
             Node::Settle { input, policy, .. } => input.limit().filter(|_| *policy == Policy::Retract),
@@ -90,6 +90,7 @@ impl Plan {
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }
+            | Node::Session { .. }
             | Node::Threshold { .. } => limit_of_all(self.arrangements().into_iter().map(Arrangement::limit)),
         }
     }

@@ -24,7 +24,7 @@ use super::{
     Arrangement, Bound, Column, Fingerprint, Finish, Flow, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar,
     Step, Sum, SumKind, Threshold,
 };
-use crate::eval::{readable, readable_aggregate, readable_window};
+use crate::eval::{readable, readable_aggregate, readable_window, resumes};
 use crate::sql::duration::format_duration;
 
 /// How a plan is printed.
@@ -206,10 +206,12 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Reduce { parts, outputs, always } => reduce(operator, parts, outputs, always.iter().map(|rows| rows.num_rows()).sum()),
         Node::TopK { input, offset, limit, rank, expose } => top(operator, input, *offset, *limit, *rank, *expose),
-        Node::Window { input, functions } => {
+        Node::Window { input, functions, .. } => {
             let functions: Vec<String> = functions.iter().map(|function| readable_window(function.expr.as_ref())).collect();
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
+        Node::Session { input, gap } => format!("{operator} key={} gap={}", key(input), format_duration(gap.unsigned_abs())),
+        Node::Delay { input, column, before_end } => until(operator, &input.row().columns[*column].name, *before_end),
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
         Node::Temporal { input, validity } => {
@@ -218,6 +220,15 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
         Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
+    }
+}
+
+fn until(operator: &str, column: &str, before_end: i64) -> String {
+    let distance = format_duration(before_end.unsigned_abs());
+    match before_end {
+        0 => format!("{operator} until {column}"),
+        1.. => format!("{operator} until {column} + {distance}"),
+        _ => format!("{operator} until {column} - {distance}"),
     }
 }
 
@@ -232,6 +243,8 @@ pub fn operator(node: &Node) -> &'static str {
         Node::Reduce { .. } => "Reduce",
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
+        Node::Delay { .. } => "Delay",
+        Node::Session { .. } => "Session",
         Node::Union { .. } => "Union",
         Node::Temporal { .. } => "Temporal",
         Node::Negate { .. } => "Negate",
@@ -244,7 +257,9 @@ pub fn operator(node: &Node) -> &'static str {
 /// What a change costs, where it is more than the change.
 fn cost(node: &Node, index: usize) -> Option<&'static str> {
     match node {
+        Node::Window { functions, .. } if resumes(functions) => Some("a change recomputes its partition from there on"),
         Node::Window { .. } => Some("a change recomputes its partition"),
+        Node::Session { .. } => Some("a change recomputes the sessions that it touches"),
         Node::Reduce { parts, .. } if matches!(parts[index].kind, PartKind::General(_)) => Some("a change recomputes its group"),
         _ => None,
     }
@@ -461,7 +476,7 @@ mod tests {
     use datafusion_physical_expr::aggregate::AggregateExprBuilder;
     use datafusion_physical_expr::expressions::{BinaryExpr, Column as ColumnExpr, lit};
 
-    use super::super::{GeneralAggregate, RelationId, RowType, WindowFunction};
+    use super::super::{GeneralAggregate, Reach, RelationId, RowType, WindowFunction};
     use super::*;
     use crate::eval::WindowAggregate;
 
@@ -547,7 +562,11 @@ Join inner on [k]
         let aggregate = |fun, args| Arc::new(AggregateExprBuilder::new(fun, args).schema(values.clone()).alias("a").build().unwrap());
         let frame = Arc::new(datafusion_expr::WindowFrame::new(Some(false)));
         let expr = WindowAggregate::over(aggregate(count::count_udaf(), vec![column("v", 0)]), None, &[], frame);
-        let window = Node::Window { input: rows(t.clone(), 1, None), functions: vec![WindowFunction { expr, column: int("n") }] };
+        let window = Node::Window {
+            input: rows(t.clone(), 1, None),
+            order: 0,
+            functions: vec![WindowFunction { expr, column: int("n"), reach: Reach::Partition }],
+        };
         assert_text(
             &Plan::new(window, RowType::new([int("k"), int("v"), int("n")])),
             "

@@ -20,7 +20,7 @@ use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalSortExpr, ScalarFunctionExpr};
 
 use super::{Arrangement, Column, Node, Output, Part, PartKind, RowType, Scalar, Step, WindowFunction};
-use crate::eval::{CheckedNegative, Comparable, WindowAggregate};
+use crate::eval::{Attempt, CheckedNegative, Comparable, WindowAggregate};
 
 /// 128 bits that are equal for equal plans and, for all purposes, only for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,11 +117,19 @@ impl Digest {
                 self.tag("topk");
                 (input.fingerprint(), offset, limit, rank, expose).hash(self);
             }
-            Node::Window { input, functions } => {
+            Node::Window { input, functions, .. } => {
                 self.tag("window");
                 input.fingerprint().hash(self);
                 functions.len().hash(self);
                 functions.iter().for_each(|function| self.window_function(function));
+            }
+            Node::Session { input, gap } => {
+                self.tag("session");
+                (input.fingerprint(), gap).hash(self);
+            }
+            Node::Delay { input, column, before_end } => {
+                self.tag("delay");
+                (input.fingerprint(), column, before_end).hash(self);
             }
             Node::Union { inputs } => {
                 self.tag("union");
@@ -272,6 +280,8 @@ impl Digest {
             (like.negated(), like.case_insensitive()).hash(self);
         } else if expr.is::<Comparable>() {
             self.tag("comparable");
+        } else if let Some(attempt) = expr.downcast_ref::<Attempt>() {
+            self.tag(attempt.name());
         } else if expr.is::<CheckedNegative>() {
             self.tag("negative");
         } else if expr.is::<NotExpr>() {

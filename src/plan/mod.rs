@@ -4,7 +4,7 @@
 //! row with a signed multiplicity. Two plans with the same [`Fingerprint`] compute the same collection, which is
 //! how equal work is found and rendered once, within a statement and across views and jobs.
 //!
-//! State lives in [`Arrangement`]s and nowhere else: a stateful node names the arrangements it reads, each an
+//! State lives in [`Arrangement`]s and nowhere else (but for what waits in a [`Node::Delay`] for its window to close): a stateful node names the arrangements it reads, each an
 //! input collection indexed by its leading `key` columns. A row is `key columns ++ value columns`, and encoded
 //! rows compare as SQL would order them column by column, so a group is a key prefix and MIN, top-N and ORDER BY
 //! read an arrangement in order. Plans share their parts, so whoever walks one remembers, by fingerprint, where it has
@@ -22,11 +22,13 @@
 
 mod alter;
 mod bounds;
+mod closing;
 mod exact;
 mod explain;
 mod fingerprint;
 pub mod lower;
 mod memory;
+pub mod moments;
 mod rewrite;
 mod state;
 mod validity;
@@ -107,17 +109,24 @@ pub enum Node {
     /// With `rank` a column is added: the row's position or rank in its group (BIGINT UNSIGNED, from 1).
     TopK { input: Arrangement, offset: u64, limit: Option<u64>, rank: Rank, expose: bool },
     /// `key ++ values ++ one column a function`, functions of the whole partition in the arrangement's value order.
-    /// A change recomputes its partition.
-    Window { input: Arrangement, functions: Vec<WindowFunction> },
+    /// A change recomputes its partition, from there on where the functions' [`Reach`] allows.
+    /// The first `order` value columns are the order's.
+    Window { input: Arrangement, order: usize, functions: Vec<WindowFunction> },
     /// The input's rows without the columns that `validity` reads, which are their last: each is there while engine time
     /// meets the condition, and goes by retraction. Changes are of the first Data step of their instants.
     Temporal { input: Plan, validity: Validity },
+    /// `key ++ values ++ start ++ end` of the session that the row is in: rows of one key whose times, the first of their
+    /// values, follow one another in less than `gap` milliseconds. It ends the gap after its last row.
+    Session { input: Arrangement, gap: i64 },
     /// The sum of several collections with equal row types.
     Union { inputs: Vec<Plan> },
     /// Every multiplicity negated.
     Negate { input: Plan },
     /// A function of each row's multiplicity.
     Threshold { input: Arrangement, kind: Threshold },
+    /// Each update when the window of its row closes: that ends `before_end` milliseconds after the instant in a column, which
+    /// sorts ascending. What has cancelled by then is never said, what comes later is said at once.
+    Delay { input: Plan, column: usize, before_end: i64 },
     /// The rows that an arrangement with a retention remembers: an expiry takes them away in its instant's Expire phase.
     Remember { input: Arrangement },
     /// What consumers see of an operator over inputs that expire: changes of Expire phases are dropped and accounted
@@ -287,6 +296,24 @@ pub enum Rank {
 pub struct WindowFunction {
     pub expr: Arc<dyn datafusion_physical_expr::window::WindowExpr>,
     pub column: Column,
+    pub reach: Reach,
+}
+
+/// Which rows of its partition a window function's value at a row is made of: how far a change is felt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of its frame of ROWS or RANGE, which has a bound on both sides.
+    Frame,
+    /// Those up to so many rows away, and its peers: LAG and LEAD.
+    Neighbours { before: usize, after: usize },
+    /// How many come before it: ROW_NUMBER, RANK, DENSE_RANK.
+    Position,
+    /// The first of its partition.
+    First,
+    /// All up to it (with its peers under RANGE), added up from the first on.
+    Running,
+    /// Any.
+    Partition,
 }
 
 /// What a [`Node::Threshold`] makes of a multiplicity `n`.
@@ -342,13 +369,32 @@ impl Plan {
         self.0.fingerprint
     }
 
-    /// The plans that this one reads, arranged or not, left to right.
+    /// The plans that this one reads, left to right: as they come, or arranged.
     pub fn inputs(&self) -> Vec<&Plan> {
+        let mut inputs = self.streams();
+        inputs.extend(self.arrangements().into_iter().map(|arrangement| &arrangement.input));
+        inputs
+    }
+
+    /// The plans that the root operator reads as their rows come, left to right.
+    pub fn streams(&self) -> Vec<&Plan> {
         match self.node() {
-            Node::Get { .. } | Node::Constant { .. } => vec![],
-            Node::Linear { input, .. } | Node::Negate { input } | Node::Settle { input, .. } | Node::Temporal { input, .. } => vec![input],
+            Node::Linear { input, .. }
+            | Node::Negate { input }
+            | Node::Settle { input, .. }
+            | Node::Temporal { input, .. }
+            | Node::Delay { input, .. } => vec![input],
             Node::Union { inputs } => inputs.iter().collect(),
-            _ => self.arrangements().into_iter().map(|a| &a.input).collect(),
+            Node::Get { .. }
+            | Node::Constant { .. }
+            | Node::Join { .. }
+            | Node::AsOf { .. }
+            | Node::Reduce { .. }
+            | Node::TopK { .. }
+            | Node::Window { .. }
+            | Node::Session { .. }
+            | Node::Threshold { .. }
+            | Node::Remember { .. } => vec![],
         }
     }
 
@@ -357,20 +403,24 @@ impl Plan {
         match self.node() {
             Node::Join { left, right, .. } | Node::AsOf { left, right, .. } => vec![left, right],
             Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
-            Node::TopK { input, .. } | Node::Window { input, .. } | Node::Threshold { input, .. } | Node::Remember { input } => {
-                vec![input]
-            }
+            Node::TopK { input, .. }
+            | Node::Window { input, .. }
+            | Node::Session { input, .. }
+            | Node::Threshold { input, .. }
+            | Node::Remember { input } => vec![input],
             Node::Get { .. }
             | Node::Constant { .. }
             | Node::Linear { .. }
             | Node::Temporal { .. }
             | Node::Union { .. }
             | Node::Negate { .. }
-            | Node::Settle { .. } => vec![],
+            | Node::Settle { .. }
+            | Node::Delay { .. } => vec![],
         }
     }
 
-    /// Whether rows only ever come, as far as the plan tells.
+    /// Whether rows only ever come, as far as the plan tells; between a [`Node::Remember`] and its [`Node::Settle`], but for
+    /// what expires.
     pub fn only_appends(&self) -> bool {
         match self.node() {
             Node::Get { flow, .. } => matches!(flow, Flow::Appends),
@@ -378,7 +428,7 @@ impl Plan {
             Node::Linear { input, .. } => input.only_appends(),
             Node::Union { inputs } => inputs.iter().all(Plan::only_appends),
             Node::Join { kind: JoinKind::Inner | JoinKind::Semi, left, right } => left.only_appends() && right.only_appends(),
-            Node::Threshold { input, kind: Threshold::Distinct } => input.only_appends(),
+            Node::Threshold { input, kind: Threshold::Distinct } | Node::Remember { input } => input.only_appends(),
             Node::Settle { input, policy: Policy::Forget, expiry: Expiry::Groups { .. } | Expiry::Removes } => input.only_appends(),
             _ => false,
         }

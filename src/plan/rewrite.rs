@@ -19,6 +19,7 @@ impl Node {
             Node::Negate { input } => Node::Negate { input: by.plan(input) },
             Node::Union { inputs } => Node::Union { inputs: inputs.iter().map(|input| by.plan(input)).collect() },
             Node::Settle { input, policy, expiry } => Node::Settle { input: by.plan(input), policy: *policy, expiry: *expiry },
+            Node::Delay { input, column, before_end } => Node::Delay { input: by.plan(input), column: *column, before_end: *before_end },
             Node::Remember { input } => Node::Remember { input: by.arrangement(input) },
             Node::Join { kind, left, right } => Node::Join { kind: *kind, left: by.arrangement(left), right: by.arrangement(right) },
             Node::AsOf { outer, strict, left, right } => {
@@ -31,7 +32,10 @@ impl Node {
             Node::TopK { input, offset, limit, rank, expose } => {
                 Node::TopK { input: by.arrangement(input), offset: *offset, limit: *limit, rank: *rank, expose: *expose }
             }
-            Node::Window { input, functions } => Node::Window { input: by.arrangement(input), functions: functions.clone() },
+            Node::Session { input, gap } => Node::Session { input: by.arrangement(input), gap: *gap },
+            Node::Window { input, order, functions } => {
+                Node::Window { input: by.arrangement(input), order: *order, functions: functions.clone() }
+            }
             Node::Threshold { input, kind } => Node::Threshold { input: by.arrangement(input), kind: *kind },
         }
     }

@@ -113,6 +113,21 @@ fn decode_columns<'a>(converter: &RowConverter, rows: impl Iterator<Item = &'a [
     Ok(converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?)
 }
 
+/// The encoding of a TIMESTAMP(3) in a column that sorts ascending, NULLs first.
+pub fn instant_bytes(milliseconds: i64) -> [u8; 9] {
+    let mut bytes = [1; 9];
+    bytes[1..].copy_from_slice(&(milliseconds ^ i64::MIN).to_be_bytes());
+    bytes
+}
+
+/// The TIMESTAMP(3) that an encoded row begins with, in milliseconds, in a column that sorts ascending, NULLs first. None
+/// of a NULL.
+pub fn instant(row: &[u8]) -> Option<i64> {
+    let (sentinel, rest) = row.split_first()?;
+    let bytes = rest.first_chunk::<8>().filter(|_| *sentinel == 1)?;
+    Some(i64::from_be_bytes(*bytes) ^ i64::MIN)
+}
+
 /// The encoding of a row in which every one of the columns is NULL.
 pub fn null_row(columns: &[Column]) -> Result<Vec<u8>> {
     let nulls: Vec<ArrayRef> = columns.iter().map(|c| new_null_array(&c.data_type, 1)).collect();

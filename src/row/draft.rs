@@ -34,54 +34,56 @@ pub trait Draft: Default + 'static {
 /// Times and changes, row by row.
 struct Changes<D: BatchContainer> {
     written: Upds<Offsets, Vec<Time>, D>,
-    /// The update that may still grow.
-    last: Option<(Time, D::Owned)>,
+    /// The update that may still grow, if there is one.
+    is_open: bool,
+    time: Time,
+    sum: D::Owned,
     /// Where those of the row at hand begin.
     start: usize,
     /// How many there are, those among them that take no memory.
     updates: usize,
 }
 
-impl<D: BatchContainer> Default for Changes<D> {
+impl<D: BatchContainer<Owned: Default>> Default for Changes<D> {
     fn default() -> Self {
-        Changes { written: Upds::default(), last: None, start: 0, updates: 0 }
+        Changes { written: Upds::default(), is_open: false, time: 0, sum: D::Owned::default(), start: 0, updates: 0 }
     }
 }
 
 impl<D: BatchContainer<Owned: Semigroup + Default>> Changes<D> {
     #[inline(always)]
     fn add(&mut self, time: Time, change: &D::Owned) {
-        match &mut self.last {
-            Some((last, sum)) if *last == time => sum.plus_equals(change),
-            Some((last, sum)) => {
-                let before = std::mem::replace(last, time);
-                if !sum.is_zero() {
-                    self.written.times.push(before);
-                    self.written.diffs.push_own(sum);
-                }
-                sum.clone_from(change);
-            }
-            None => self.last = Some((time, change.clone())),
+        if self.is_open && self.time == time {
+            return self.sum.plus_equals(change);
         }
+        if self.is_open && !self.sum.is_zero() {
+            self.written.times.push(self.time);
+            self.written.diffs.push_own(&self.sum);
+        }
+        self.is_open = true;
+        self.time = time;
+        self.sum.clone_from(change);
     }
 
     /// Ends the row at hand; says whether anything is of it.
     #[inline(always)]
     fn end_row(&mut self) -> bool {
-        let Some((time, sum)) = self.last.take() else { return false };
-        if !sum.is_zero() {
+        if !std::mem::take(&mut self.is_open) {
+            return false;
+        }
+        if !self.sum.is_zero() {
             let is_alone = self.written.times.len() == self.start;
             let is_like_last = || {
-                let same = |diff: D::ReadItem<'_>| D::into_owned(diff) == sum;
-                self.written.times.last() == Some(&time) && BatchContainer::last(&self.written.diffs).is_some_and(same)
+                let same = |diff: D::ReadItem<'_>| D::into_owned(diff) == self.sum;
+                self.written.times.last() == Some(&self.time) && BatchContainer::last(&self.written.diffs).is_some_and(same)
             };
             if is_alone && is_like_last() {
                 self.updates += 1;
                 self.written.offs.push(self.start);
                 return true;
             }
-            self.written.times.push(time);
-            self.written.diffs.push_own(&sum);
+            self.written.times.push(self.time);
+            self.written.diffs.push_own(&self.sum);
         }
         let end = self.written.times.len();
         if end == self.start {

@@ -32,7 +32,7 @@ use timely::progress::frontier::AntichainRef;
 use timely::scheduling::Activator;
 
 use super::draft::{Draft, RowDraft, SumDraft};
-use super::spine::{RowBatch, SumBatch};
+use super::spine::{MemoryUse, RowBatch, SumBatch};
 use super::{SumsContainer, Time};
 
 /// Updates that are read in one activation, at most.
@@ -83,6 +83,13 @@ struct Rewrite<B: Reclaim> {
     since: Time,
     /// What comes after.
     later: Vec<Span<Time, B>>,
+}
+
+/// How many updates, and in how many bytes, would be left of batches that are written anew with all times as one.
+pub fn left_of<B: Reclaim + MemoryUse>(batches: Vec<B>) -> (usize, usize) {
+    let (mut from, mut draft) = (cursor_list(batches), B::Draft::default());
+    while B::copy(&mut draft, &mut from, Time::MAX).is_some() {}
+    draft.finish_tight().map_or((0, 0), |batch| (batch.len(), batch.memory()))
 }
 
 impl<B: Reclaim> Reclaiming<B> {
@@ -290,7 +297,7 @@ impl Reclaim for SumBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::spine::{MemoryUse, Pending};
+    use crate::row::spine::Pending;
     use crate::row::{Diff, SumUpdates, Sums, Updates};
     use differential_dataflow::batcher::{Batcher, Extract};
     use rand::rngs::StdRng;
@@ -350,10 +357,13 @@ mod tests {
             memory
         }
 
+        fn batches(&mut self) -> Vec<RowBatch> {
+            self.trace.batches_through(Antichain::from_elem(self.upper).borrow()).expect("a bound of the last batch")
+        }
+
         /// What is there just before `until`.
         fn at(&mut self, until: Time) -> BTreeMap<Row, Diff> {
-            let batches = self.trace.batches_through(Antichain::from_elem(self.upper).borrow()).unwrap();
-            let (mut cursor, storage) = cursor_list(batches);
+            let (mut cursor, storage) = cursor_list(self.batches());
             let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
             let mut rows = BTreeMap::new();
             while let Some(key) = cursor.get_key(&storage) {
@@ -395,6 +405,20 @@ mod tests {
         let mut fresh = Tested::new();
         fresh.step(2, (49_000..50_000).map(|n| ((n, n), 1, 1)));
         assert!(tested.memory() <= fresh.memory(), "{} > {}", tested.memory(), fresh.memory());
+    }
+
+    #[test]
+    fn what_would_be_left_is_known_before_it_is_all_that_is_left() {
+        let mut tested = Tested::new();
+        tested.step(2, (0..900).map(|n| ((n % 300, 0), 1, 1)));
+        tested.step(3, (0..300).map(|n| ((n, 0), 2, if n < 100 { -3 } else { 1 })));
+        tested.step(4, (0..100).map(|n| ((n, 0), 3, 1)));
+        // Three of each of three hundred rows; then none of a third of them; then those again.
+        let expected = left_of(tested.batches());
+        assert_eq!((tested.trace.len(), expected.0), (300 + 300 + 100, 300));
+        tested.release(3);
+        tested.idle();
+        assert_eq!((tested.trace.len(), tested.memory()), expected);
     }
 
     #[test]

@@ -7,7 +7,10 @@
 use std::rc::Rc;
 
 use differential_dataflow::batcher::{Batcher, Extract};
+use differential_dataflow::difference::Semigroup;
 use differential_dataflow::operators::arrange::TraceAgent;
+use differential_dataflow::trace::implementations::BatchContainer;
+use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
 use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
@@ -53,6 +56,33 @@ impl MemoryUse for SumBatch {
     fn memory(&self) -> usize {
         let storage = &self.storage;
         storage.keys.memory() + storage.upds.offs.memory() + 8 * storage.upds.times.capacity() + storage.upds.diffs.memory()
+    }
+}
+
+/// Batches of sums in which keys are looked up, in ascending order.
+pub struct SumReader {
+    batches: Vec<SumBatch>,
+    /// Of each batch, where its keys are that have not been passed.
+    at: Vec<usize>,
+}
+
+impl SumReader {
+    pub fn new(batches: Vec<SumBatch>) -> Self {
+        SumReader { at: vec![0; batches.len()], batches }
+    }
+
+    /// What a key's updates come to.
+    pub fn total(&mut self, key: &[u8]) -> Sums {
+        let mut total = Sums::default();
+        for (batch, at) in self.batches.iter().zip(&mut self.at) {
+            let OrdKeyStorage { keys, upds } = &batch.storage;
+            *at += keys.advance(*at, keys.len(), |there| there < Bytes(key));
+            if BatchContainer::get(keys, *at) == Some(Bytes(key)) {
+                let (start, end) = upds.bounds(*at);
+                (start..end).for_each(|update| total.plus_equals(&upds.diffs.index(update)));
+            }
+        }
+        total
     }
 }
 

@@ -24,7 +24,7 @@ use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
 /// `(tag, digit)` of sparse digits, by ascending tag.
-#[derive(Debug, Clone, Default, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Eq, PartialOrd, Ord)]
 pub struct Sums {
     rows: i64,
     dense: u32,
@@ -260,6 +260,21 @@ impl Sums {
         let (fixed, sparse) = slots.split_at(dense as usize);
         self.slots.iter_mut().zip(fixed).for_each(|(ours, theirs)| *ours += theirs);
         sparse.chunks_exact(2).for_each(|pair| self.add_sparse(pair[0], pair[1]));
+    }
+}
+
+impl Clone for Sums {
+    #[inline]
+    fn clone(&self) -> Self {
+        Sums { rows: self.rows, dense: self.dense, slots: SmallVec::from_slice(&self.slots) }
+    }
+
+    /// Where it is, without a move.
+    #[inline]
+    fn clone_from(&mut self, other: &Self) {
+        (self.rows, self.dense) = (other.rows, other.dense);
+        self.slots.clear();
+        self.slots.extend_from_slice(&other.slots);
     }
 }
 

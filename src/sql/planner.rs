@@ -2,11 +2,14 @@
 //! and a chosen, ordered list of its optimizer rules, then [`crate::plan::lower`].
 
 mod asof;
+mod casts;
 mod context;
 mod equalities;
 mod errors;
+mod group_windows;
 mod lateral;
 mod literals;
+mod moments;
 mod overflow;
 mod prepare;
 mod relations;
@@ -17,6 +20,7 @@ mod subqueries;
 mod tests;
 mod time;
 mod types;
+mod windows;
 
 use std::sync::Arc;
 
@@ -37,7 +41,7 @@ use super::statement::{Hint, Query};
 use crate::error::{Error, Result};
 use crate::plan::lower;
 pub use crate::plan::lower::Versions;
-use crate::plan::lower::{Ordered, lower_query, plain_item, scalar};
+use crate::plan::lower::{Ordered, lower_query, on_window_close, plain_item, scalar};
 use crate::plan::{Plan, RowType, Scalar};
 
 /// A name in FROM, looked up.
@@ -99,11 +103,15 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
     let logical = rules::apply(logical, purpose, said.is_bounded())?;
-    let lowered = lower_query(&logical, said)?;
+    let lower_query = |said| match query.emit_on_window_close {
+        false => lower_query(&logical, said),
+        true => on_window_close(lower_query(&logical, said)?),
+    };
+    let lowered = lower_query(said)?;
     said.check_all_used()?;
     let Ordered { plan, visible, order } = match purpose {
         // What is answered once remembers nothing.
-        Purpose::Once { .. } if said.is_bounded() => lower_query(&logical, &Retentions::none())?,
+        Purpose::Once { .. } if said.is_bounded() => lower_query(&Retentions::none())?,
         Purpose::Once { .. } | Purpose::Maintain => lowered,
     };
     let kept = if purpose == Purpose::Maintain { visible } else { plan.row().len() };
@@ -131,9 +139,10 @@ pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Resul
     let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
     let simplifier = ExprSimplifier::new(simplify);
     let settled = literals::settle(logical, &schema).data().map_err(planning)?;
+    let settled = moments::refine(settled, &schema).data().map_err(planning)?;
     let typed = simplifier.coerce(settled, &schema).map_err(planning)?;
     overflow::check(&typed).map_err(planning)?;
-    let typed = simplifier.simplify(typed).map_err(planning)?;
+    let typed = casts::simplified(typed, &schema, |typed| simplifier.simplify(typed)).map_err(planning)?;
     let row = RowType::from_schema(row);
     let (scalar, column) = plain_item(scalar(&typed, &schema, &row)?, "expression", &row)?;
     Ok((scalar, column.data_type))
@@ -149,9 +158,6 @@ pub fn data_type(sql: &ast::DataType) -> Result<DataType> {
 
 /// Refuses what stands around a query that nothing reads; its other hints are [`crate::sql::retention`]'s.
 fn refuse_additions(query: &Query) -> Result<()> {
-    if query.emit_on_window_close {
-        return Err(Error::unsupported("EMIT ON WINDOW CLOSE"));
-    }
     let other = query.hints.iter().find_map(|hint| match hint {
         Hint::Other(name) => Some(name),
         Hint::StateTtl(_) | Hint::JoinOptions { .. } => None,

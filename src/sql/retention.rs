@@ -14,7 +14,8 @@ mod said;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 
 use sqlparser::ast;
 
@@ -32,11 +33,43 @@ pub use said::{Defaults, FLINK_STATE_TTL, OPTIONS};
 pub struct Retentions {
     /// Of every input that nothing is said of by its name.
     others: Memory,
+    /// What the view's options say of all inputs.
+    view: Defaults,
     /// What is said by name, in the order of the text.
     inputs: Vec<Input>,
     from: FromClauses,
     /// The names that operators have asked for, each once.
     asked: RefCell<Vec<String>>,
+    remembers: Cell<Remembers>,
+}
+
+/// Why an option changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vain {
+    /// No operator remembers anything.
+    NothingRemembered,
+    /// It says how something is forgotten that never is.
+    NoTtl,
+}
+
+impl fmt::Display for Vain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Vain::NothingRemembered => "the view remembers nothing",
+            Vain::NoTtl => "no ttl is set beside it",
+        })
+    }
+}
+
+/// What operators have been told so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Remembers {
+    /// None has asked.
+    #[default]
+    Nothing,
+    Forever,
+    /// One of them at least has a ttl.
+    ForATime,
 }
 
 /// What is said of one input.
@@ -46,13 +79,22 @@ struct Input {
     name: String,
     /// What said it first, for messages: `state_ttl.o`, `hint STATE_TTL('o')`.
     by: String,
+    /// What the view's options say of it.
+    options: Defaults,
     memory: Memory,
 }
 
 impl Retentions {
     /// Nothing is said: everything is remembered for ever.
     pub fn none() -> Self {
-        Retentions { others: Memory::default(), inputs: vec![], from: FromClauses::default(), asked: RefCell::default() }
+        Retentions {
+            others: Memory::default(),
+            view: Defaults::default(),
+            inputs: vec![],
+            from: FromClauses::default(),
+            asked: RefCell::default(),
+            remembers: Cell::default(),
+        }
     }
 
     /// What a view's options say (a job and a query have none), with the session's defaults and the query's hints.
@@ -77,9 +119,11 @@ impl Retentions {
                 Level { said: &said.options, suffix: &said.suffix(), origin: Origin::Input(format!("state_ttl{}", said.suffix())) };
             let hint = said.hint.as_ref().map(|hint| Level { said: &hint.said, suffix: "", origin: Origin::Hint(hint.label.clone()) });
             let levels: Vec<&Level> = hint.iter().chain([&option, &view, &session]).collect();
-            inputs.push(Input { name: said.name.clone(), by: said.by.clone(), memory: said::resolve(&levels)? });
+            let memory = said::resolve(&levels)?;
+            inputs.push(Input { name: said.name.clone(), by: said.by.clone(), options: said.options.clone(), memory });
         }
-        Ok(Retentions { others, inputs, from, asked: RefCell::default() })
+        let view = view.said.clone();
+        Ok(Retentions { others, view, inputs, from, asked: RefCell::default(), remembers: Cell::default() })
     }
 
     /// Whether anything at all is forgotten.
@@ -90,13 +134,31 @@ impl Retentions {
     /// The memory of an operator's input that has this name in FROM (`o`, or `o+l` for what a join made; `None` has no
     /// name). Notes that it was asked for.
     pub fn of(&self, name: Option<&str>) -> Memory {
-        let Some(name) = name else { return self.others.clone() };
-        let mut asked = self.asked.borrow_mut();
-        if !asked.iter().any(|other| same_input(other, name)) {
-            asked.push(name.to_string());
+        if let Some(name) = name {
+            let mut asked = self.asked.borrow_mut();
+            if !asked.iter().any(|other| same_input(other, name)) {
+                asked.push(name.to_string());
+            }
         }
-        let found = self.inputs.iter().find(|input| same_input(&input.name, name));
-        found.map_or(&self.others, |input| &input.memory).clone()
+        let found = self.inputs.iter().find(|input| name.is_some_and(|name| same_input(&input.name, name)));
+        let memory = found.map_or(&self.others, |input| &input.memory);
+        let told = if memory.ttl.is_some() { Remembers::ForATime } else { Remembers::Forever };
+        self.remembers.set(self.remembers.get().max(told));
+        memory.clone()
+    }
+
+    /// After lowering: the view's options that change nothing whatever their values, each with the reason.
+    pub fn without_effect(&self) -> Vec<(String, Vain)> {
+        let (of_view, why) = match self.remembers.get() {
+            Remembers::Nothing => (self.view.names(|_| true), Vain::NothingRemembered),
+            Remembers::Forever => (self.view.names(said::needs_ttl), Vain::NoTtl),
+            Remembers::ForATime => (vec![], Vain::NoTtl),
+        };
+        let of_input = |input: &Input| -> Vec<String> {
+            input.options.names(said::needs_ttl).iter().map(|option| format!("{option}.{}", input.name)).collect()
+        };
+        let of_inputs = self.inputs.iter().filter(|input| input.memory.ttl.is_none()).flat_map(of_input);
+        of_view.into_iter().map(|option| (option.to_owned(), why)).chain(of_inputs.map(|option| (option, Vain::NoTtl))).collect()
     }
 
     /// After lowering.

@@ -2,9 +2,13 @@
 //!
 //! - [`oracle`]: more than a hundred queries, kept up to date under random changes, equal SQLite run from scratch.
 //! - [`random_queries`]: the same for queries that a generator makes up.
+//! - [`comparisons`]: what is compared is compared exactly, whatever the types.
+//! - [`over`]: OVER windows on time equal SQLite run from scratch, in long partitions.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
 //! - [`asof`]: as-of and temporal joins under random changes of both sides equal SQLite's latest rows.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
+//! - [`event_time`]: the same results in whatever order, batches and workers rows come.
+//! - [`closing`]: what is said when windows close, on random timelines, beside a model.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
@@ -14,10 +18,14 @@
 
 mod asof;
 mod check;
+mod closing;
 mod command;
+mod comparisons;
+mod event_time;
 mod generator;
 mod oracle;
 mod oracle_queries;
+mod over;
 mod query_files;
 mod random_queries;
 mod retention;

@@ -4,21 +4,12 @@ use std::path::{Path, PathBuf};
 
 use weir::cli::test::run_file;
 
-const EVENT_TIME: &str = "issue 4: event time";
-
-/// Shared scenarios that wait for another issue.
-const WAITING: &[(&str, &str)] = &[("06_shared_view_two_sinks", EVENT_TIME)];
-
 fn scripts(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut scripts: Vec<PathBuf> =
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "slt")).collect();
     scripts.sort();
     scripts
-}
-
-fn name(path: &Path) -> &str {
-    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
 /// Runs all of them, with one worker and with two, and tells of all that fail.
@@ -40,18 +31,11 @@ fn every_golden_script_gives_the_rows_it_says() {
 }
 
 #[test]
-fn the_shared_scenarios_that_need_no_other_issue_pass() {
+fn every_shared_scenario_gives_the_rows_it_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/scenarios");
     if !folder.exists() {
         println!("no {}: nothing to run", folder.display());
         return;
     }
-    let mut ready = vec![];
-    for script in scripts(&folder) {
-        match WAITING.iter().find(|(waiting, _)| *waiting == name(&script)) {
-            Some((waiting, why)) => println!("{waiting} waits for {why}"),
-            None => ready.push(script),
-        }
-    }
-    run_all(&ready);
+    run_all(&scripts(&folder));
 }

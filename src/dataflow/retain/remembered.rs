@@ -2,9 +2,10 @@
 
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::trace::Cursor;
+use differential_dataflow::trace::cursor::cursor_list;
 
 use crate::row::reclaim::{Contents, Reclaim};
-use crate::row::spine::{RowBatch, Sealable, SumBatch};
+use crate::row::spine::{RowBatch, Sealable, SumBatch, SumReader};
 use crate::row::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
 
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
@@ -27,8 +28,12 @@ pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     fn give(&mut self, row: &[u8], key_len: usize, time: Time, change: &Self::Change);
     /// Takes all updates out.
     fn clear(&mut self);
+    /// Where rows are looked up.
+    type Reader;
+    /// A reader of these batches, which is asked in ascending order.
+    fn reader(batches: Vec<Self::Batch>) -> Self::Reader;
     /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
-    fn look_up(contents: &mut Contents<Self::Batch>, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
+    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
 }
 
 impl Remembered for Updates {
@@ -66,6 +71,12 @@ impl Remembered for Updates {
 
     fn clear(&mut self) {
         Updates::clear(self);
+    }
+
+    type Reader = Contents<RowBatch>;
+
+    fn reader(batches: Vec<RowBatch>) -> Contents<RowBatch> {
+        cursor_list(batches)
     }
 
     fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, whole_key: bool, mut each: impl FnMut(&[u8], Diff)) {
@@ -133,14 +144,16 @@ impl Remembered for SumUpdates {
         SumUpdates::clear(self);
     }
 
-    fn look_up((cursor, storage): &mut Contents<SumBatch>, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
-        cursor.seek_key(storage, Bytes(row));
-        if cursor.get_key(storage) == Some(Bytes(row)) {
-            let mut total = Sums::default();
-            cursor.map_times(storage, |_, sums| total.plus_equals(&sums));
-            if !total.is_zero() {
-                each(row, total);
-            }
+    type Reader = SumReader;
+
+    fn reader(batches: Vec<SumBatch>) -> SumReader {
+        SumReader::new(batches)
+    }
+
+    fn look_up(reader: &mut SumReader, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
+        let total = reader.total(row);
+        if !total.is_zero() {
+            each(row, total);
         }
     }
 }

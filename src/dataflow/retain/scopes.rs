@@ -55,6 +55,12 @@ impl Scopes {
         &self.retention
     }
 
+    /// A live scope whose bytes may hash to `hash`, without a look at them; None where there is none.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<ScopeId> {
+        self.table.find(hash, |_| true).copied()
+    }
+
     /// The live scope with these bytes, which hash to `hash`.
     #[inline]
     pub fn find(&self, hash: u64, scope: &[u8]) -> Option<ScopeId> {

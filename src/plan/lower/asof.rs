@@ -167,7 +167,7 @@ pub(super) fn asof(join: &AsOf, needed: &[bool], said: &Retentions) -> Result<Pl
     let items = items.collect::<Result<Vec<Item>>>()?;
     let plan = conditioned(join, linear::project(joined, items))?;
     // An earlier row may be the match once the one that was is gone.
-    remember::settle_sides(plan, [&sides[0], &sides[1]], [false, true])
+    remember::settle_inputs(plan, &[(&sides[0], false), (&sides[1], true)])
 }
 
 /// The node over two arranged sides.

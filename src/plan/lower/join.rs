@@ -77,14 +77,21 @@ pub(super) fn join(join: &Join, needed: &[bool], said: &Retentions) -> Result<Pl
         JoinType::Right | JoinType::RightAnti | JoinType::RightMark => [true, false],
         JoinType::Full => [true, true],
     };
-    remember::settle_sides(joined?, [&sides[0], &sides[1]], adds)
+    remember::settle_inputs(joined?, &[(&sides[0], adds[0]), (&sides[1], adds[1])])
 }
 
 impl Pair {
-    fn new(join: &Join, said: &Retentions) -> Result<Self> {
-        let (left_name, right_name) = (name_in_from(&join.left), name_in_from(&join.right));
-        let (left_memory, right_memory) = (remember::side(said, left_name.as_deref()), remember::side(said, right_name.as_deref()));
-        let left = remember::rows(lower(&join.left, said)?, &left_memory);
+    pub fn new(join: &Join, said: &Retentions) -> Result<Self> {
+        let name = name_in_from(&join.left);
+        let memory = remember::side(said, name.as_deref());
+        let left = remember::rows(lower(&join.left, said)?, &memory);
+        Self::over(join, (left, name, memory), said)
+    }
+
+    /// The pair of a join whose left side's rows are these, remembered as they are to be.
+    pub fn over(join: &Join, (left, left_name, left_memory): (Plan, Option<String>, Memory), said: &Retentions) -> Result<Self> {
+        let right_name = name_in_from(&join.right);
+        let right_memory = remember::side(said, right_name.as_deref());
         // What a condition asks of a subquery is whether it has rows, which are those that it selects from.
         let is_whole = remember::is_of_condition(&join.right) && right_memory.ttl.is_some();
         let right = match join.join_type {

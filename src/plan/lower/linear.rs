@@ -8,6 +8,7 @@ use datafusion_physical_expr::expressions::Literal;
 
 use crate::plan::{Expiry, Node, Plan, Policy, Rank, RowType, Scalar, Step};
 
+use super::nodes;
 use super::scalar::{Item, column_index, is_true, mentions, pick, substitute};
 use super::temporal;
 
@@ -25,6 +26,16 @@ pub(super) fn filter(input: Plan, predicate: Scalar) -> Plan {
 pub(super) fn project(input: Plan, items: Vec<Item>) -> Plan {
     let row = RowType::new(items.iter().map(|(_, column)| column.clone()));
     append(input, Step::Project(items), row)
+}
+
+/// The same; of a union it is one of each input, into which it can be fused.
+pub(super) fn project_each(input: Plan, items: Vec<Item>) -> Plan {
+    match input.node() {
+        Node::Union { inputs } if !input.is_boundary() => {
+            nodes::union(inputs.iter().map(|input| project(input.clone(), items.clone())).collect())
+        }
+        _ => project(input, items),
+    }
 }
 
 /// These columns of `input`, in this order, in ascending order.

@@ -11,6 +11,9 @@
 
 mod aggregate;
 mod asof;
+mod close;
+mod condition;
+mod failing;
 mod grouping;
 mod join;
 mod leaf;
@@ -22,6 +25,7 @@ mod parts;
 mod rank;
 mod remember;
 mod scalar;
+mod session;
 mod set_ops;
 mod staying;
 mod temporal;
@@ -36,9 +40,11 @@ use crate::plan::{Plan, RowType, Step};
 use crate::sql::retention::Retentions;
 
 pub use asof::{AsOf, Match};
+pub use close::on_window_close;
 pub use leaf::{RelationSource, Versions};
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
+pub use session::Sessions;
 pub use set_ops::{Multiset, MultisetKind};
 pub use staying::Staying;
 
@@ -49,6 +55,9 @@ fn lower(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
 
 /// [`lower`], of which only the columns marked in `needed` are read: the others may be NULL.
 fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Result<Plan> {
+    if let Some(plan) = condition::condition(plan, needed, said)? {
+        return Ok(plan);
+    }
     match plan {
         LogicalPlan::TableScan(scan) => leaf::scan(scan),
         LogicalPlan::EmptyRelation(empty) => leaf::empty(empty),

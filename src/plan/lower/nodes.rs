@@ -67,7 +67,7 @@ pub(super) fn threshold(input: Plan, kind: Threshold) -> Plan {
 
 /// The sum of collections whose rows differ at most in names and in what may be NULL.
 pub(super) fn union(inputs: Vec<Plan>) -> Plan {
-    let mut inputs = inputs;
+    let mut inputs: Vec<Plan> = inputs.iter().flat_map(summands).collect();
     if inputs.len() == 1 {
         return inputs.remove(0);
     }
@@ -81,6 +81,14 @@ pub(super) fn union(inputs: Vec<Plan>) -> Plan {
         .map(|index| Column { nullable: rows.iter().any(|row| row.columns[index].nullable), ..rows[0].columns[index].clone() });
     let row = RowType::new(columns);
     Plan::new(Node::Union { inputs }, row)
+}
+
+/// What a plan is the sum of: itself, if it is no union.
+fn summands(plan: &Plan) -> Vec<Plan> {
+    match plan.node() {
+        Node::Union { inputs } if !plan.is_boundary() => inputs.clone(),
+        _ => vec![plan.clone()],
+    }
 }
 
 /// `input` with every multiplicity negated.

@@ -24,11 +24,16 @@ use crate::plan::{Arrangement, Expiry, Layout, Memory, Node, Plan, Policy, Scala
 use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
-use super::{AsOf, Staying, linear, lower, nodes};
+use super::session::Sessions;
+use super::{AsOf, Staying, failing, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::SubqueryAlias(alias) if alias.alias.table().starts_with("__"))
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => alias.alias.table().starts_with("__"),
+        LogicalPlan::Projection(projection) => is_of_condition(&projection.input),
+        _ => false,
+    }
 }
 
 /// What an input is called in FROM: its alias, its table's name, or those that it is joined of with `+` between.
@@ -46,10 +51,14 @@ pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
         LogicalPlan::Sort(sort) => name_in_from(&sort.input),
         LogicalPlan::Limit(limit) => name_in_from(&limit.input),
         LogicalPlan::Unnest(unnest) => name_in_from(&unnest.input),
-        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<AsOf>() {
-            Some(join) => Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?)),
-            None => name_in_from(&extension.node.as_any().downcast_ref::<Staying>()?.input),
-        },
+        LogicalPlan::Extension(extension) => {
+            let node = extension.node.as_any();
+            if let Some(join) = node.downcast_ref::<AsOf>() {
+                return Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?));
+            }
+            let input = node.downcast_ref::<Staying>().map(|staying| &staying.input);
+            name_in_from(input.or_else(|| node.downcast_ref::<Sessions>().map(Sessions::input))?)
+        }
         _ => None,
     }
 }
@@ -69,7 +78,8 @@ pub(super) fn whole(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) if is_of_condition(plan) => whole(&alias.input, said),
         LogicalPlan::Projection(projection) => {
-            let input = lower(&projection.input, said)?;
+            let is_inside = is_of_condition(&projection.input);
+            let input = if is_inside { whole(&projection.input, said)? } else { lower(&projection.input, said)? };
             let exprs = projection.expr.iter().zip(projection.schema.fields());
             let items = exprs.map(|(expr, field)| item(expr, field.name(), projection.input.schema(), input.row()));
             let items = items.chain(pick_all(input.row()).into_iter().map(Ok)).collect::<Result<Vec<Item>>>()?;
@@ -109,6 +119,14 @@ pub(super) fn groups(input: Plan, key: &[Item], memory: &Memory) -> Plan {
 
 /// What an arrangement with a retention remembers.
 pub(super) fn remembered(input: Arrangement) -> Plan {
+    match failing::before_values(&input) {
+        Some((under, items)) => linear::project(remembered(under), items),
+        None => remembered_as_is(Arrangement { input: failing::apart(&input.input, &input.memory), ..input }),
+    }
+}
+
+/// The same, of an input on which no row fails.
+pub(super) fn remembered_as_is(input: Arrangement) -> Plan {
     let row = input.input.row().clone();
     Plan::new(Node::Remember { input }, row)
 }
@@ -122,10 +140,10 @@ pub(super) fn settle_groups(plan: Plan, key: usize, memory: &Memory, is_always_t
     }
 }
 
-/// What consumers see of an operator over two inputs whose rows expire. `adds` says for which of them an expiry can add
-/// rows to the result.
-pub(super) fn settle_sides(plan: Plan, sides: [&Memory; 2], adds: [bool; 2]) -> Result<Plan> {
-    let bounded: Vec<(&Memory, bool)> = sides.into_iter().zip(adds).filter(|(memory, _)| memory.ttl.is_some()).collect();
+/// What consumers see of an operator over inputs whose rows expire, and of each whether an expiry of it can add rows to the
+/// result.
+pub(super) fn settle_inputs(plan: Plan, inputs: &[(&Memory, bool)]) -> Result<Plan> {
+    let bounded: Vec<&(&Memory, bool)> = inputs.iter().filter(|(memory, _)| memory.ttl.is_some()).collect();
     let Some((first, _)) = bounded.first() else { return Ok(plan) };
     if let Some((other, _)) = bounded.iter().find(|(memory, _)| memory.policy != first.policy) {
         return Err(Error::invalid(format!(
@@ -137,7 +155,7 @@ pub(super) fn settle_sides(plan: Plan, sides: [&Memory; 2], adds: [bool; 2]) -> 
     Ok(settled(plan, first.policy, expiry))
 }
 
-fn settled(input: Plan, policy: Policy, expiry: Expiry) -> Plan {
+pub(super) fn settled(input: Plan, policy: Policy, expiry: Expiry) -> Plan {
     let row = input.row().clone();
     Plan::new(Node::Settle { input, policy, expiry }, row)
 }
@@ -167,17 +185,18 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
             !is_filtered && (tells || remembering.only_appends()) && same_keys(&columns[..arrangement.key], remembering)
         }
     };
-    // A row of which these columns cannot be computed would not be in it, and its error would not expire. (Sums are another
-    // matter: to remember the rows under them would be to remember far more.)
+    // A row of which these columns cannot be computed would not be in it, and its error would not expire.
     let shown = if retention.scope == Scope::Group { arrangement.key } else { 0 };
-    if !can || matches!(arrangement.layout, Layout::Rows) && can_fail(&steps, shown) {
-        return arrangement;
-    }
-    let input = steps.into_iter().fold(remembering.input.clone(), |plan, step| match step {
-        Step::Filter(predicate) => linear::filter(plan, predicate),
-        Step::Project(items) => linear::project(plan, items),
-        Step::Unnest { .. } => unreachable!("a list that is unnested is not traced"),
-    });
+    let input = match (can, can_fail(&steps, shown), &arrangement.layout) {
+        (false, ..) | (true, true, Layout::Rows) => return arrangement,
+        // To remember the rows under sums would be to remember far more.
+        (true, true, Layout::Sums(_)) => failing::in_groups(&arrangement, remembering, &columns),
+        (true, false, _) => steps.into_iter().fold(remembering.input.clone(), |plan, step| match step {
+            Step::Filter(predicate) => linear::filter(plan, predicate),
+            Step::Project(items) => linear::project_each(plan, items),
+            Step::Unnest { .. } => unreachable!("a list that is unnested is not traced"),
+        }),
+    };
     Arrangement { input, retention: Some(retention), memory: remembering.memory.clone(), ..arrangement }
 }
 

@@ -22,6 +22,7 @@ use crate::sql::retention::Retentions;
 
 use super::remember::name_in_from;
 use super::scalar::{Item, cast_item, key_item, pick_all, plain_type};
+use super::session::{self, Sessions};
 use super::{linear, lower, nodes, remember};
 
 /// Which bag operation.
@@ -117,6 +118,9 @@ impl UserDefinedLogicalNodeCore for Multiset {
 
 /// A node that DataFusion does not know.
 pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan> {
+    if let Some(sessions) = extension.node.as_any().downcast_ref::<Sessions>() {
+        return session::sessions(sessions, said);
+    }
     let Some(multiset) = extension.node.as_any().downcast_ref::<Multiset>() else {
         return Err(Error::unsupported(extension.node.name()));
     };
@@ -137,7 +141,7 @@ pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan
         MultisetKind::IntersectAll => nodes::union(vec![left.clone(), nodes::negate(excess(left, right))]),
     };
     let shows_more = matches!(multiset.kind, MultisetKind::Except | MultisetKind::ExceptAll);
-    remember::settle_sides(result, [&left_memory, &right_memory], [false, shows_more])
+    remember::settle_inputs(result, &[(&left_memory, false), (&right_memory, shows_more)])
 }
 
 /// UNION ALL. (UNION is a DISTINCT over it.)

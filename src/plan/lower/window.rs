@@ -7,19 +7,21 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, SchemaRef};
-use datafusion_common::DFSchema;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef, TimeUnit};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{NullTreatment, Sort as SortExpr, WindowFunction as LogicalFunction};
 use datafusion_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::logical_plan::Window;
-use datafusion_expr::{Expr, LimitEffect, PartitionEvaluator, WindowFunctionDefinition, WindowUDF};
+use datafusion_expr::{Expr, LimitEffect, PartitionEvaluator, WindowFrame, WindowFrameBound, WindowFunctionDefinition, WindowUDF};
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
+use datafusion_physical_expr::expressions;
 use datafusion_physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
 use datafusion_physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use crate::error::{Error, Result};
-use crate::eval::{WindowAggregate, readable_window};
-use crate::plan::{Arrangement, Column, Memory, Node, Plan, RowType, Scalar, WindowFunction};
+use crate::eval::{WindowAggregate, is_bounded, readable_window};
+use crate::plan::moments::finer_type;
+use crate::plan::{Arrangement, Column, Memory, Node, Plan, Reach, RowType, Scalar, WindowFunction};
 use crate::sql::retention::Retentions;
 
 use super::remember::name_in_from;
@@ -78,7 +80,7 @@ fn one_window(input: Plan, window: &Window, members: &[usize], memory: &Memory) 
     let made = functions.iter().map(|function| function.column.clone());
     let row = RowType::new(arranged.columns.iter().cloned().chain(made));
     let key = partitioned.arrangement.key;
-    let node = Node::Window { input: partitioned.arrangement, functions };
+    let node = Node::Window { input: partitioned.arrangement, order: partitioned.order, functions };
     let plan = remember::settle_groups(Plan::new(node, row.clone()), key, memory, false);
     let mut items: Vec<_> = partitioned.places.iter().map(|&place| pick(&row, place)).collect();
     for place in arranged.len()..row.len() {
@@ -153,7 +155,8 @@ impl Partitioned {
         let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
         let partition: Vec<Scalar> = (0..self.arrangement.key).map(|column| read_column(arranged, column)).collect();
         let frame = Arc::new(params.window_frame.clone());
-        let expr: Arc<dyn WindowExpr> = match &function.fun {
+        let sort = self.sort_for(&frame)?;
+        let (expr, reach): (Arc<dyn WindowExpr>, Reach) = match &function.fun {
             WindowFunctionDefinition::AggregateUDF(udf) => {
                 let aggregate = AggregateExprBuilder::new(Arc::clone(udf), args)
                     .schema(arranged_schema)
@@ -161,19 +164,71 @@ impl Partitioned {
                     .with_ignore_nulls(ignore_nulls)
                     .with_distinct(params.distinct)
                     .build()?;
-                WindowAggregate::over(Arc::new(aggregate), filter, &self.sort, frame)
+                let reach = WindowAggregate::reach(&aggregate, &frame);
+                (WindowAggregate::over(Arc::new(aggregate), filter, &sort, frame), reach)
             }
             WindowFunctionDefinition::WindowUDF(udf) => {
                 if params.distinct || filter.is_some() {
                     return Err(Error::unsupported(format!("DISTINCT or FILTER in {}", udf.name())));
                 }
+                let reach = if ignore_nulls { Reach::Partition } else { positional_reach(udf.name(), &args, &frame) };
                 let function = UdfExpr::new(Arc::clone(udf), name, args, ignore_nulls, &arranged_schema)?;
-                Arc::new(StandardWindowExpr::new(Arc::new(function), &partition, &self.sort, frame))
+                (Arc::new(StandardWindowExpr::new(Arc::new(function), &partition, &sort, frame)), reach)
             }
         };
         let field = expr.field()?;
         let name = if is_name(name) { shown_name(name) } else { readable_window(expr.as_ref()) };
-        Ok(WindowFunction { expr, column: Column::new(name, field.data_type().clone(), field.is_nullable()) })
+        Ok(WindowFunction { expr, column: Column::new(name, field.data_type().clone(), field.is_nullable()), reach })
+    }
+
+    /// The order, of a type that holds where the bounds of `frame` are: half a second before a TIMESTAMP(0) is none.
+    fn sort_for(&self, frame: &WindowFrame) -> Result<Vec<PhysicalSortExpr>> {
+        let [by] = self.sort.as_slice() else { return Ok(self.sort.clone()) };
+        let schema = self.arrangement.input.row().schema();
+        let data_type = by.expr.data_type(&schema)?;
+        let offsets = [&frame.start_bound, &frame.end_bound].into_iter().filter_map(offset);
+        let finest = offsets.filter_map(|offset| finer_type(&data_type, offset)).max_by_key(|finer| match finer {
+            DataType::Timestamp(unit, _) => *unit,
+            _ => TimeUnit::Second,
+        });
+        let Some(finest) = finest else { return Ok(self.sort.clone()) };
+        Ok(vec![PhysicalSortExpr::new(expressions::cast(Arc::clone(&by.expr), &schema, finest)?, by.options)])
+    }
+}
+
+/// How far from the current row a frame's bound is.
+fn offset(bound: &WindowFrameBound) -> Option<&ScalarValue> {
+    match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) if !offset.is_null() => Some(offset),
+        _ => None,
+    }
+}
+
+/// Whether a frame that begins with the partition has the current row in it.
+fn holds_current(frame: &WindowFrame) -> bool {
+    !matches!(frame.end_bound, WindowFrameBound::Preceding(_))
+}
+
+/// What a positional function's value at a row is made of.
+fn positional_reach(name: &str, args: &[Scalar], frame: &WindowFrame) -> Reach {
+    let shift = match args.get(1).map(|arg| arg.downcast_ref::<expressions::Literal>()) {
+        None => Some(1),
+        Some(literal) => literal.and_then(|literal| match literal.value().cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(rows)) => rows,
+            _ => None,
+        }),
+    };
+    let shift = shift.and_then(|rows| Some((usize::try_from(rows.unsigned_abs()).ok()?, rows < 0)));
+    match (name, shift) {
+        ("row_number" | "rank" | "dense_rank", _) => Reach::Position,
+        ("lag", Some((rows, false))) | ("lead", Some((rows, true))) => Reach::Neighbours { before: rows, after: 0 },
+        ("lead", Some((rows, false))) | ("lag", Some((rows, true))) => Reach::Neighbours { before: 0, after: rows },
+        ("first_value" | "last_value" | "nth_value", _) if is_bounded(frame) => Reach::Frame,
+        ("first_value", _) if frame.start_bound.is_unbounded() && holds_current(frame) => Reach::First,
+        ("last_value", _) if frame.start_bound.is_unbounded() && frame.end_bound == WindowFrameBound::CurrentRow => {
+            Reach::Neighbours { before: 0, after: 0 }
+        }
+        _ => Reach::Partition,
     }
 }
 

@@ -10,6 +10,7 @@ use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, Wind
 use datafusion_sql::planner::ParserOptions;
 
 use super::errors::through;
+use super::group_windows;
 use super::relations::Relations;
 use super::types::Types;
 use super::{Catalog, Relation};
@@ -78,7 +79,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        functions().scalar.get(&name.to_lowercase()).cloned()
+        let name = name.to_lowercase();
+        functions().scalar.get(&name).cloned().or_else(|| group_windows::function(&name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -2,12 +2,9 @@
 
 use datafusion_common::{DataFusionError, SchemaError};
 
+use super::windows::Kind;
 use crate::error::Error;
 use crate::sql::functions::functions;
-
-/// Names of functions that are windows in time; what they do is event time's.
-const TIME_WINDOWS: &[&str] =
-    &["tumble", "hop", "cumulate", "session", "tumble_start", "tumble_end", "hop_start", "hop_end", "session_start", "session_end"];
 
 /// An error of planning. One of ours that passed through DataFusion comes out as it went in.
 pub(super) fn planning(error: DataFusionError) -> Error {
@@ -54,8 +51,8 @@ fn schema(error: SchemaError) -> Error {
 
 fn plan(message: &str) -> Error {
     if let Some(name) = message.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next()) {
-        if TIME_WINDOWS.contains(&name.to_lowercase().as_str()) {
-            return Error::unsupported(format!("window function {} (windows in time)", name.to_uppercase()));
+        if let Some(kind) = Kind::named(name) {
+            return Error::invalid(format!("{} is not a value: it stands in GROUP BY, or in FROM as a table function", kind.name()));
         }
         return Error::unknown("function", name, functions().names());
     }

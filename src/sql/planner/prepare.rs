@@ -16,7 +16,7 @@ use sqlparser::ast::{
     SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
-use super::asof;
+use super::{asof, group_windows};
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
@@ -69,7 +69,7 @@ impl VisitorMut for Prepare {
             prepare_joins(item)?;
         }
         name_columns(&mut select.projection);
-        ControlFlow::Continue(())
+        group_windows::in_group_by(&mut select.group_by)
     }
 
     fn pre_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Error> {
@@ -80,8 +80,10 @@ impl VisitorMut for Prepare {
         }
     }
 
-    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE.
+    /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE, and a moment
+    /// with more digits than a TIMESTAMP has is a TIMESTAMP(9).
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        with_all_digits(expr);
         if let Some(double) = as_double(expr) {
             *expr = double;
             return ControlFlow::Continue(());
@@ -89,7 +91,14 @@ impl VisitorMut for Prepare {
         let (left, right, negated) = match expr {
             Expr::Function(function) => {
                 with_separator(function);
-                return ControlFlow::Continue(());
+                return match group_windows::bound(function) {
+                    None => ControlFlow::Continue(()),
+                    Some(Ok(bound)) => {
+                        *expr = bound;
+                        ControlFlow::Continue(())
+                    }
+                    Some(Err(error)) => ControlFlow::Break(error),
+                };
             }
             Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_)) => {
                 return refuse(&[(true, "(a, b) IN (SELECT ...): say EXISTS (SELECT ... WHERE ...)")]);
@@ -159,6 +168,17 @@ fn as_double(expr: &Expr) -> Option<Expr> {
 fn prepare_joins(item: &mut TableWithJoins) -> ControlFlow<Error> {
     asof::fold(item);
     item.joins.iter().try_for_each(|join| refuse_join(&join.join_operator))
+}
+
+/// A literal's type is one that has all of its digits.
+fn with_all_digits(expr: &mut Expr) {
+    let Expr::TypedString(typed) = expr else { return };
+    let Value::SingleQuotedString(text) = &typed.value.value else { return };
+    let digits = text.rsplit_once('.').map_or(0, |(_, behind)| behind.bytes().take_while(u8::is_ascii_digit).count());
+    match &mut typed.data_type {
+        SqlType::Timestamp(precision @ None, _) | SqlType::TimestampNtz(precision @ None) if digits > 6 => *precision = Some(9),
+        _ => {}
+    }
 }
 
 /// Refuses joins that DataFusion's planner does not know, or that it plans wrongly: a column that USING names is the

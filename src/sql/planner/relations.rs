@@ -10,11 +10,12 @@ use datafusion_common::plan_datafusion_err;
 use datafusion_expr::LogicalPlan;
 use datafusion_expr::logical_plan::Extension;
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use sqlparser::ast::{TableFactor, TableWithJoins};
+use sqlparser::ast::{Expr, FunctionArg, FunctionArguments, TableAlias, TableFactor, TableWithJoins};
 
 use super::asof::{self, AS_OF};
 use super::errors::through;
 use super::prepare::{EXCEPT, EXCEPT_ALL, INTERSECT, INTERSECT_ALL};
+use super::windows::{self, Kind};
 use crate::error::{Error, Result};
 use crate::plan::lower::{Multiset, MultisetKind};
 
@@ -28,6 +29,13 @@ impl RelationPlanner for Relations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> datafusion_common::Result<RelationPlanning> {
+        let relation = match window_function(relation) {
+            Ok((kind, args, alias)) => {
+                let plan = windows::table_function(kind, args, context)?;
+                return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))));
+            }
+            Err(other) => *other,
+        };
         refuse_relation(&relation).map_err(through)?;
         match relation {
             TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } => match alias.name.value.as_str() {
@@ -53,6 +61,23 @@ fn multiset(
     let node = Multiset::try_new(kind, context.plan(left)?, context.plan(right)?)?;
     let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
     Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+}
+
+/// The windows that a relation is a call of, the arguments and the alias; or the relation.
+fn window_function(relation: TableFactor) -> std::result::Result<(Kind, Vec<FunctionArg>, Option<TableAlias>), Box<TableFactor>> {
+    let kind = match &relation {
+        TableFactor::Table { name, args: Some(_), .. } => Kind::named(&name.to_string()),
+        TableFactor::TableFunction { expr: Expr::Function(call), .. } => Kind::named(&call.name.to_string()),
+        _ => None,
+    };
+    match (kind, relation) {
+        (Some(kind), TableFactor::Table { args: Some(args), alias, .. }) => Ok((kind, args.args, alias)),
+        (Some(kind), TableFactor::TableFunction { expr: Expr::Function(call), alias }) => {
+            let args = if let FunctionArguments::List(list) = call.args { list.args } else { vec![] };
+            Ok((kind, args, alias))
+        }
+        (_, relation) => Err(Box::new(relation)),
+    }
 }
 
 fn refuse_relation(relation: &TableFactor) -> Result<()> {

@@ -32,15 +32,17 @@ use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
-use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
 use super::Purpose;
+use super::casts::Simplify;
 use super::context::options;
 use super::equalities::Equalities;
 use super::errors::planning;
+use super::group_windows::GroupWindows;
 use super::lateral::LateralColumns;
 use super::literals::ExactLiterals;
+use super::moments::FineMoments;
 use super::overflow::ConstantOverflow;
 use super::staying::StayingConditions;
 use super::subqueries::PlainSubqueries;
@@ -70,11 +72,13 @@ fn lost(error: DataFusionError) -> Error {
 /// What makes a plan mean what it says.
 fn analyzer(purpose: Purpose) -> Analyzer {
     let mut analyzer = Analyzer::with_rules(vec![
+        Arc::new(GroupWindows),
         Arc::new(FirstRows),
         Arc::new(LateralColumns),
         Arc::new(PlainSubqueries),
         Arc::new(ResolveGroupingFunction::new()),
         Arc::new(ExactLiterals),
+        Arc::new(FineMoments),
         Arc::new(TypeCoercion::new()),
     ]);
     analyzer.add_function_rewrite(Arc::new(Instants(purpose)));
@@ -93,7 +97,7 @@ fn optimizer(whole_rows: bool) -> Optimizer {
         Arc::new(DecorrelateLateralJoin::new()),
         Arc::new(StayingConditions { forgets: whole_rows }),
         Arc::new(ConstantOverflow),
-        Arc::new(SimplifyExpressions::new()),
+        Arc::new(Simplify::default()),
         Arc::new(EliminateJoin::new()),
         Arc::new(Equalities),
         Arc::new(EliminateDuplicatedExpr::new()),

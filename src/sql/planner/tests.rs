@@ -106,6 +106,8 @@ fn write_tree(plan: &Plan, depth: usize, text: &mut String) {
             format!("Reduce {} -> {} always={}", kinds.collect::<Vec<_>>().join("+"), outputs.collect::<Vec<_>>().join(", "), always.len())
         }
         Node::TopK { offset, limit, rank, expose, .. } => format!("TopK {offset} {limit:?} {rank:?} expose={expose}"),
+        Node::Delay { column, before_end, .. } => format!("Delay {column} + {before_end}"),
+        Node::Session { .. } => "Session".into(),
         Node::Window { functions, .. } => format!("Window {}", functions.len()),
         Node::Union { .. } => "Union".into(),
         Node::Temporal { validity, .. } => format!("Temporal {:?}", validity.when),

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::ptr;
 
-use sqlparser::ast::{Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, TableFactor, TableWithJoins, Visit, Visitor};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, TableFactor, TableFunctionArgs,
+    TableWithJoins, Visit, Visitor,
+};
 
 use super::key;
 use crate::error::{Error, Result};
@@ -36,10 +39,20 @@ impl FromClauses {
         }
     }
 
-    /// An error if a part of an input's name stands more than once in FROM. `by` is what names it.
+    /// An error if a part of an input's name stands more than once in FROM, or if the name is an alias and what a join made.
+    /// `by` is what names it.
     pub fn check_unambiguous(&self, input: &str, by: &str) -> Result<()> {
         let times = |part: &str| self.names.iter().filter(|name| name.to_lowercase() == part).count();
-        let Some(part) = key(input).into_iter().find(|part| times(part) > 1) else { return Ok(()) };
+        let parts = key(input);
+        // An alias may have a plus in it.
+        let whole = self.names.iter().filter(|name| name.contains('+') && key(name) == parts).count();
+        if whole > 1 || whole == 1 && parts.iter().all(|part| times(part) > 0) {
+            return Err(Error::invalid(format!(
+                "{by}: '{input}' is ambiguous, it is an alias in FROM and {}: give the alias another name",
+                if whole > 1 { "another one" } else { "what a join of these is called" }
+            )));
+        }
+        let Some(part) = parts.into_iter().find(|part| times(part) > 1) else { return Ok(()) };
         let mut names: Vec<&str> = vec![];
         for name in &self.names {
             if !names.contains(&name.as_str()) {
@@ -125,6 +138,7 @@ fn joined(parts: &Option<Vec<String>>) -> Option<String> {
 fn own_name(relation: &TableFactor) -> Option<String> {
     match relation {
         TableFactor::Table { name, alias: None, args: None, .. } => last(name),
+        TableFactor::Table { alias: None, args: Some(call), .. } => windowed(call),
         TableFactor::Table { alias, .. }
         | TableFactor::Derived { alias, .. }
         | TableFactor::TableFunction { alias, .. }
@@ -138,6 +152,18 @@ fn own_name(relation: &TableFactor) -> Option<String> {
         | TableFactor::MatchRecognize { alias, .. }
         | TableFactor::XmlTable { alias, .. }
         | TableFactor::SemanticView { alias, .. } => alias.as_ref().map(|alias| folded(&alias.name)),
+    }
+}
+
+/// The name of the table that a call of TUMBLE or its kin is on.
+fn windowed(call: &TableFunctionArgs) -> Option<String> {
+    match call.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(table)) | FunctionArg::Named { arg: FunctionArgExpr::Expr(table), .. } => match table {
+            Expr::Identifier(name) => Some(folded(name)),
+            Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -58,6 +58,18 @@ impl Defaults {
         }
     }
 
+    /// The options that are said and are such; `never` bounds nothing and says so.
+    pub(super) fn names(&self, is_such: fn(&str) -> bool) -> Vec<&'static str> {
+        let [ttl, ttl_max, policy, refresh] = OPTIONS;
+        let said = [
+            (ttl, self.ttl.flatten().is_some()),
+            (ttl_max, self.ttl_max.flatten().is_some()),
+            (policy, self.policy.is_some()),
+            (refresh, self.refresh.is_some()),
+        ];
+        said.into_iter().filter(|(name, is_said)| *is_said && is_such(name)).map(|(name, _)| name).collect()
+    }
+
     /// What says nothing but a ttl.
     pub(super) fn of_ttl(ttl: Ttl) -> Self {
         Defaults { ttl: Some(ttl), ..Defaults::default() }
@@ -74,6 +86,11 @@ impl Defaults {
         }
         Ok(())
     }
+}
+
+/// Whether an option is about the ttl that another one sets. (A `state_ttl_max` without one is an error.)
+pub(super) fn needs_ttl(option: &str) -> bool {
+    matches!(option, "on_expiry" | "ttl_refresh")
 }
 
 fn spelt(ttl: Ttl) -> String {

@@ -314,6 +314,21 @@ fn a_join_hint_is_about_the_names_on_the_two_sides_of_its_join() {
 }
 
 #[test]
+fn an_alias_with_a_plus_in_it_is_an_input_unless_a_join_is_called_the_same() {
+    let options: Pairs = &[("state_ttl.a+b", "1 h")];
+    let alone = said(&[], options, "SELECT * FROM x AS `a+b` JOIN c ON y");
+    assert_eq!((alone.of(Some("a+b")).ttl, alone.of(Some("c")).ttl), (Some(HOUR), None));
+    let join = said(&[], options, "SELECT * FROM a JOIN b ON y JOIN c ON z");
+    assert_eq!(join.of(Some("a+b")).ttl, Some(HOUR));
+    let both = "SELECT * FROM a JOIN b ON y JOIN x AS `a+b` ON z";
+    let twice = "SELECT * FROM x AS `a+b` JOIN x AS `b+a` ON z";
+    for sql in [both, twice] {
+        let message = refusal(&[], options, sql);
+        assert!(message.starts_with("state_ttl.a+b: 'a+b' is ambiguous"), "{message}");
+    }
+}
+
+#[test]
 fn a_side_that_is_left_out_of_a_join_hint_takes_what_else_is_said() {
     let sql = "SELECT * FROM a JOIN /*+ OPTIONS('state.ttl.right' = '120S') */ b ON x JOIN /*+ OPTIONS('STATE.TTL.LEFT' = '60S') */ c ON y";
     let said = said(&[("state_ttl", "10 s")], &[("state_ttl.c", "5 s")], sql);

@@ -6,6 +6,7 @@
 mod aggregates;
 mod relational;
 mod subqueries;
+mod time_windows;
 mod windows;
 
 use crate::check::Case;
@@ -24,7 +25,7 @@ pub struct Query {
 
 /// All of them.
 pub fn all() -> Vec<Query> {
-    [relational::QUERIES, subqueries::QUERIES, aggregates::QUERIES, windows::QUERIES].concat()
+    [relational::QUERIES, subqueries::QUERIES, aggregates::QUERIES, windows::QUERIES, time_windows::QUERIES].concat()
 }
 
 /// A query that both engines speak.

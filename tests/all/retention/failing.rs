@@ -5,6 +5,7 @@ use weir::error::Error;
 
 use super::plug::Plug;
 use super::script::agrees;
+use super::through_sql::{Tables, run};
 use crate::value;
 
 /// Queries over `t (k INT, v BIGINT)` that fail for a key with these rows and for no other, with what they select of the
@@ -138,4 +139,53 @@ SELECT * FROM over
 ----
 ",
     );
+}
+
+/// Queries over `t (k, v)`, to which rows only come, with a ttl of 10 ms; and when the error of a row (1, 0) at 0 ms goes if a
+/// row (1, 5) comes at 5 ms: with its group, or if it is in none, by itself.
+const OF_A_SOURCE: [(&str, i64); 15] = [
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, SUM(72 / v) FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, AVG(72 / v), COUNT(*), MIN(v) FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, COUNT(72 / v) FILTER (WHERE 72 / v > 1) FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ SUM(k + 72 / v) FROM t", 22),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, MAX(72 / v) FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, SUM(DISTINCT 72 / v) FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, STRING_AGG(CAST(72 / v AS VARCHAR), ',') FROM t GROUP BY k", 15),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, v, SUM(72 / v) OVER (PARTITION BY k) FROM t", 15),
+    (
+        "SELECT /*+ STATE_TTL('t' = '10 ms') */ k, v FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 72 / v) AS n FROM t) WHERE n = 1",
+        15,
+    ),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ 72 / v, COUNT(*) FROM t GROUP BY 72 / v", 10),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, 72 / v, SUM(72 / v) FROM t GROUP BY GROUPING SETS ((k, 72 / v), (72 / v))", 10),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ DISTINCT 72 / v FROM t", 10),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms') */ k, v, COUNT(*) OVER (PARTITION BY 72 / v) FROM t", 10),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms', 'u' = '10 ms') */ t.k, u.k FROM t JOIN u ON t.k = u.k AND 72 / t.v + u.k > 1", 10),
+    ("SELECT /*+ STATE_TTL('t' = '10 ms', 'u' = '10 ms') */ 72 / v FROM t EXCEPT SELECT k FROM u", 10),
+];
+
+#[test]
+fn an_error_of_a_row_that_no_one_takes_back_goes_with_the_scope_that_it_is_in() {
+    let tables = Tables::new(&[("t", &["k", "v"]), ("u", &["k"])]);
+    let tick = |tick: usize| {
+        let (t, u) = match tick {
+            0 => (vec![vec![1, 2], vec![0, 4]], vec![vec![1]]),
+            5 => (vec![vec![1], vec![5]], vec![vec![]]),
+            12 => (vec![vec![2], vec![4]], vec![vec![]]),
+            _ => (vec![vec![], vec![]], vec![vec![]]),
+        };
+        vec![tables.rows(0, t), tables.rows(1, u)]
+    };
+    for (sql, until) in OF_A_SOURCE {
+        let mut seen = vec![];
+        run(sql, &tables, 24, tick, |tick, runtime| {
+            let held: i64 = runtime.arrangements().expect("the engine runs").iter().map(|held| held.live_scopes).sum();
+            seen.push((tick as i64 + 1, runtime.errors().expect("the engine runs"), held));
+        });
+        for (now, errors, held) in seen {
+            assert_eq!(errors.is_empty(), now >= until, "{sql}\nat {now} ms: {errors:?}");
+            assert!(errors.iter().all(|error| error.contains("Divide by zero") && !error.contains("(1, true")), "{sql}: {errors:?}");
+            assert!(now < 22 || held == 0, "{sql}: {held} scopes at {now} ms");
+        }
+    }
 }

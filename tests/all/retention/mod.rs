@@ -22,6 +22,8 @@ mod plug;
 mod script;
 mod settings;
 mod tables;
+#[path = "../../../benches/through_sql/mod.rs"]
+mod through_sql;
 mod timelines;
 mod upserts;
 mod worked;

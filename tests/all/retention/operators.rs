@@ -178,6 +178,11 @@ pub fn joined(join: Join, widths: [usize; 2], on: On) -> Operator {
     })
 }
 
+/// The rows of the first input that pass a test by what the others hold.
+pub fn tested(passes: impl Fn(&Row, &[&Bag]) -> bool + 'static) -> Operator {
+    Box::new(move |inputs| all(inputs[0].iter().filter(|(row, _)| passes(row, &inputs[1..])).map(|(row, n)| (row.clone(), *n)).collect()))
+}
+
 /// Whether the first columns are equal, which NULLs never are.
 pub fn keys_are_equal(left: &Row, right: &Row) -> bool {
     left[0] != Cell::Null && left[0] == right[0]

@@ -8,8 +8,8 @@ use std::fmt;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::model::{Arrangement, Cell, Feed, Node, Policy, Retention, Row, Source, World};
-use super::operators::{Aggregate, Join, On, SetOperation, combined, grouped, joined, keys_are_equal};
+use super::model::{Arrangement, Bag, Cell, Feed, Node, Policy, Retention, Row, Source, World};
+use super::operators::{Aggregate, Join, On, SetOperation, combined, grouped, joined, keys_are_equal, tested};
 use super::settings::Settings;
 use super::tables::Table;
 
@@ -51,9 +51,10 @@ pub enum Shape {
         join: Join,
     },
     Union,
-    /// Rows of `l` whose key is IN a subquery over `r`, or NOT IN.
+    /// Rows of `l` whose key is IN a subquery over `r`, or NOT IN, and what else is in the WHERE.
     In {
         not: bool,
+        beside: Beside,
     },
     /// Rows of `l` whose value is above the least of `r`: a scalar subquery.
     Above,
@@ -85,6 +86,16 @@ pub enum Shape {
     UnionOfViews {
         all: bool,
     },
+}
+
+/// What stands beside a test in a WHERE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    Nothing,
+    /// Or `v > 1`: what is not known matters.
+    OrAboveOne,
+    /// And there is a row of `c` with the same key.
+    AndExists,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +166,11 @@ impl Shape {
                 Shape::Top { rank, at_most, shows_rank: rng.random_bool(0.5), descending: rng.random_bool(0.5) }
             }
             10 => Shape::Over(pick(rng, &[Window::Running, Window::Partition, Window::Lag])),
-            _ => pick(rng, &[Shape::In { not: false }, Shape::In { not: true }, Shape::Above, Shape::Counting]),
+            _ if rng.random_bool(0.3) => pick(rng, &[Shape::Above, Shape::Counting]),
+            _ => {
+                let beside = pick(rng, &[Beside::Nothing, Beside::Nothing, Beside::OrAboveOne, Beside::AndExists]);
+                Shape::In { not: rng.random_bool(0.6), beside }
+            }
         }
     }
 
@@ -185,7 +200,7 @@ impl Shape {
             Shape::Group { table, .. } | Shape::Total { table, .. } | Shape::Distinct { table } => vec![*table],
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => vec![Table::P],
             Shape::Join { other, .. } => vec![Table::L, *other],
-            Shape::Cascade { .. } => vec![Table::L, Table::R, Table::C],
+            Shape::Cascade { .. } | Shape::In { beside: Beside::AndExists, .. } => vec![Table::L, Table::R, Table::C],
             Shape::GroupOfJoin { .. } | Shape::Union | Shape::In { .. } | Shape::Above | Shape::Counting | Shape::Set(_) => {
                 vec![Table::L, Table::R]
             }
@@ -208,6 +223,7 @@ impl Shape {
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => &[&["p"]],
             Shape::Top { .. } | Shape::Over(_) => &[&["l"]],
             Shape::Join { other: Table::P, .. } => &[&["l", "p"]],
+            Shape::In { beside: Beside::AndExists, .. } => &[&["l", "r", "c"]],
             Shape::Join { .. } | Shape::Set(_) | Shape::In { .. } | Shape::Above | Shape::Counting => &[&["l", "r"]],
             Shape::GroupOfJoin { .. } => &[&["l", "r"], &["l+r"]],
             Shape::Cascade { .. } => &[&["l", "r"], &["l+r", "c"]],
@@ -257,7 +273,14 @@ impl Shape {
                 join_word(*join)
             ),
             Shape::Union => "SELECT k, v FROM l UNION SELECT k, w FROM r".into(),
-            Shape::In { not } => format!("SELECT k, v FROM l WHERE k {}IN (SELECT k FROM r)", if *not { "NOT " } else { "" }),
+            Shape::In { not, beside } => {
+                let test = format!("k {}IN (SELECT k FROM r)", if *not { "NOT " } else { "" });
+                match beside {
+                    Beside::Nothing => format!("SELECT k, v FROM l WHERE {test}"),
+                    Beside::OrAboveOne => format!("SELECT k, v FROM l WHERE v > 1 OR {test}"),
+                    Beside::AndExists => format!("SELECT k, v FROM l WHERE {test} AND EXISTS (SELECT 1 FROM c WHERE c.k = l.k)"),
+                }
+            }
             Shape::Above => "SELECT k, v FROM l WHERE v > (SELECT MIN(w) FROM r)".into(),
             Shape::Counting => "SELECT k, v, (SELECT COUNT(*) FROM r WHERE r.k = l.k) AS n FROM l".into(),
             Shape::Set(operation) => {
@@ -388,15 +411,26 @@ impl View {
                 let feeds = vec![Feed::of(table_of(Table::L)), Feed::of(table_of(Table::R))];
                 groups(feeds, Row::clone, view, vec![], |group: &Row, _: &[Row]| vec![group.clone()], own)
             }
-            Shape::In { not } => {
-                let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
-                // NOT IN is not true where it is not known
-                let may_be_in: On = Box::new(|l, r| l[0] == Cell::Null || r[0] == Cell::Null || l[0] == r[0]);
-                let operator = match not {
-                    true => joined(Join::Anti, [2, 2], may_be_in),
-                    false => joined(Join::Semi, [2, 2], Box::new(keys_are_equal)),
+            Shape::In { not, beside } => {
+                let (not, beside) = (*not, *beside);
+                let mut inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
+                if beside == Beside::AndExists {
+                    inputs.push(rows_of(Table::C, side("c")));
+                }
+                let passes = move |l: &Row, others: &[&Bag]| {
+                    // NOT IN is not true where it is not known
+                    let may_be_in = |r: &Row| l[0] == Cell::Null || r[0] == Cell::Null || l[0] == r[0];
+                    let test = match not {
+                        true => !others[0].keys().any(may_be_in),
+                        false => others[0].keys().any(|r| keys_are_equal(l, r)),
+                    };
+                    match beside {
+                        Beside::Nothing => test,
+                        Beside::OrAboveOne => test || l[1] > Cell::Int(1),
+                        Beside::AndExists => test && others[1].keys().any(|c| keys_are_equal(l, c)),
+                    }
                 };
-                Node::ungrouped(inputs, operator, policy)
+                Node::ungrouped(inputs, tested(passes), policy)
             }
             Shape::Above => {
                 let least = |_: &Row, rows: &[Row]| vec![vec![Aggregate::Min.of(rows, 1)]];

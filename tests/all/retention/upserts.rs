@@ -35,7 +35,7 @@ fn published(policy: Policy, events: &[(i64, Op, i64, i64)], until: i64, workers
         }
         let columns: Vec<Arc<dyn Array>> = vec![Arc::new(Int64Array::from(vec![*key])), Arc::new(Int64Array::from(vec![*value]))];
         let rows = RecordBatch::try_new(schema.clone(), columns).expect("columns of the schema's types");
-        runtime.feed(dataflow, id, Rows::Ops { rows, ops: vec![*op] }).expect("the dataflow is there");
+        runtime.feed(dataflow, id, Rows::Ops { rows, ops: vec![*op] }, None).expect("the dataflow is there");
     }
     runtime.advance(at(until * 1000, 2)).expect("time goes on");
     runtime.settle().expect("it runs");

@@ -36,7 +36,7 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
             }
             out
         }
-        Node::Window { input, functions } => {
+        Node::Window { input, functions, .. } => {
             let mut out = vec![];
             for (_, rows) in groups(&arranged(input), input) {
                 let batch = batch(&rows, input.input.row());
@@ -48,9 +48,27 @@ pub fn evaluate(plan: &Plan, tables: &HashMap<RelationId, Bag>) -> Bag {
             }
             bag(out)
         }
+        Node::Session { input, gap } => {
+            let mut out = vec![];
+            for (_, mut rows) in groups(&arranged(input), input) {
+                let time = |row: &Row| match row[input.key] {
+                    ScalarValue::TimestampMillisecond(Some(time), _) => time,
+                    ref other => panic!("{other} is no time"),
+                };
+                rows.sort_by_key(time);
+                for session in rows.chunk_by(|a, b| time(b) - time(a) < *gap) {
+                    let bounds = [time(&session[0]), time(&session[session.len() - 1]) + gap];
+                    let bounds = bounds.map(|bound| ScalarValue::TimestampMillisecond(Some(bound), None));
+                    out.extend(session.iter().map(|row| (row.iter().chain(&bounds).cloned().collect(), 1)));
+                }
+            }
+            bag(out)
+        }
         Node::Union { inputs } => bag(inputs.iter().flat_map(of)),
         Node::Temporal { .. } => panic!("the tables are as they are at no instant"),
         Node::Negate { input } => bag(of(input).into_iter().map(|(row, diff)| (row, -diff))),
+        // Every window closes in the end.
+        Node::Delay { input, .. } => bag(of(input)),
         // Nothing expires in what is evaluated at once.
         Node::Remember { input } => bag(arranged(input)),
         Node::Settle { input, .. } => bag(of(input)),

@@ -14,10 +14,10 @@ fn refusal(sql: &str) -> Error {
 fn what_weir_does_not_do_is_refused_by_its_name() {
     for (sql, name) in [
         ("WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 3) SELECT * FROM r", "WITH RECURSIVE (r)"),
-        ("SELECT * FROM TUMBLE(a, 1)", "table function TUMBLE"),
-        ("SELECT * FROM TABLE(HOP(a, 1))", "table function HOP"),
-        ("SELECT COUNT(*) FROM d GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)", "TUMBLE"),
-        ("SELECT SESSION(ts, INTERVAL '1' MINUTE) FROM d", "SESSION"),
+        ("SELECT * FROM TABLE(GENERATE(a, 1))", "table function GENERATE"),
+        ("SELECT * FROM TUMBLE(d, ts, INTERVAL '1' MONTH)", "months"),
+        ("SELECT COUNT(*) FROM d GROUP BY CUMULATE(ts, INTERVAL '1' MINUTE, INTERVAL '1' HOUR)", "CUMULATE in GROUP BY"),
+        ("SELECT COUNT(*) FROM d GROUP BY CUBE (SESSION(ts, INTERVAL '1' MINUTE))", "SESSION in GROUPING SETS"),
         ("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
         ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
         ("SELECT NOW() FROM t", "NOW()"),

@@ -1,0 +1,111 @@
+//! What a change costs in a long partition. (What it gives is checked beside SQLite.)
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::compute::SortOptions;
+use arrow::datatypes::DataType;
+use datafusion_common::ScalarValue;
+use datafusion_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion_functions_aggregate::sum;
+use datafusion_physical_expr::PhysicalSortExpr;
+use datafusion_physical_expr::aggregate::AggregateExprBuilder;
+use datafusion_physical_expr::expressions::Column as ColumnExpr;
+use timely::dataflow::operators::core::{Input as _, Probe};
+
+use super::*;
+use crate::dataflow::arrange::arrange_rows;
+use crate::dataflow::groups::per_group;
+use crate::dataflow::settle::Expiries;
+use crate::eval::WindowAggregate;
+use crate::plan::RowType;
+use crate::row::{Updates, UpdatesBuilder};
+
+const ROWS: i64 = 100_000;
+
+fn row() -> RowType {
+    let bigint = |name| Column::new(name, DataType::Int64, false);
+    RowType::new([bigint("t"), bigint("v")])
+}
+
+/// SUM(v) over a frame of rows ordered by t.
+fn total(units: WindowFrameUnits, start: WindowFrameBound, end: WindowFrameBound) -> WindowFunction {
+    let v = Arc::new(ColumnExpr::new("v", 1));
+    let function = AggregateExprBuilder::new(sum::sum_udaf(), vec![v]).schema(row().schema()).alias("s").build().unwrap();
+    let frame = WindowFrame::new_bounds(units, start, end);
+    let reach = WindowAggregate::reach(&function, &frame);
+    let by = PhysicalSortExpr { expr: Arc::new(ColumnExpr::new("t", 0)), options: SortOptions::default() };
+    let expr = WindowAggregate::over(Arc::new(function), None, &[by], Arc::new(frame));
+    WindowFunction { expr, column: Column::new("s", DataType::Int64, true), reach }
+}
+
+fn rows(codec: &Codec, rows: impl Iterator<Item = i64>, time: Time, diff: i64) -> Updates {
+    let t: Vec<i64> = rows.collect();
+    let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(t.clone())), Arc::new(Int64Array::from(vec![1; t.len()]))];
+    let encoded = codec.encode_values(&columns).unwrap().unwrap();
+    let mut updates = Updates::default();
+    (0..t.len()).for_each(|index| updates.push(&[], encoded.row(index).data(), time, diff));
+    updates
+}
+
+/// How many rows the operator looks at for each of some changes to one partition of [`ROWS`] rows.
+fn looked_at(functions: &[WindowFunction], changes: &[(i64, i64)]) -> Vec<usize> {
+    let (functions, changes) = (functions.to_vec(), changes.to_vec());
+    timely::execute_directly(move |worker| {
+        let codec = Codec::new(&row(), 0).unwrap();
+        let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
+        let logic = Window::new(&functions, Codec::new(&row(), 0).unwrap(), Codec::new(&outputs, 0).unwrap(), &row().columns, 1);
+        let count: Rc<Cell<usize>> = Rc::clone(&logic.looked_at);
+        let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
+            let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
+            let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Window", 0, Expiries::Loud, logic);
+            (input, rows.probe().0)
+        });
+        input.send_batch(&mut rows(&codec, 0..ROWS, 0, 1));
+        input.advance_to(1);
+        worker.step_while(|| probe.less_than(&1));
+        let mut costs = vec![];
+        for (time, (t, diff)) in (1..).zip(changes) {
+            count.set(0);
+            input.send_batch(&mut rows(&codec, std::iter::once(t), time, diff));
+            input.advance_to(time + 1);
+            worker.step_while(|| probe.less_than(&(time + 1)));
+            costs.push(count.get());
+        }
+        costs
+    })
+}
+
+fn before(rows: impl Into<ScalarValue>) -> WindowFrameBound {
+    WindowFrameBound::Preceding(rows.into())
+}
+
+#[test]
+fn a_row_appended_to_a_long_partition_costs_its_frame_and_not_the_partition() {
+    use WindowFrameBound::CurrentRow;
+    let running = |units, none: ScalarValue| total(units, WindowFrameBound::Preceding(none), CurrentRow);
+    let functions = [
+        running(WindowFrameUnits::Rows, ScalarValue::UInt64(None)),
+        running(WindowFrameUnits::Range, ScalarValue::Int64(None)),
+        total(WindowFrameUnits::Rows, before(10u64), CurrentRow),
+        total(WindowFrameUnits::Range, before(100i64), CurrentRow),
+        total(WindowFrameUnits::Range, before(100i64), WindowFrameBound::Following(ScalarValue::Int64(Some(10)))),
+    ];
+    // The answer before and the one after: each of the frame, and of what is between two checkpoints on either side.
+    let most = 2 * (100 + 10 + 2 * SPACING + 2);
+    let appends: Vec<(i64, i64)> = (0..300).map(|n| (ROWS + n, 1)).collect();
+    let costs = looked_at(&functions, &appends);
+    assert!(costs.iter().all(|cost| *cost <= most), "{costs:?}");
+    // Nearly at the end, and away from it again.
+    let costs = looked_at(&functions, &[(ROWS + 1, 1), (ROWS - 500, 1), (ROWS - 500, -1), (ROWS + 1, -1)]);
+    assert!(costs.iter().all(|cost| *cost <= most + 2 * 502), "{costs:?}");
+}
+
+#[test]
+fn a_change_in_the_middle_costs_what_comes_after_it() {
+    let running = total(WindowFrameUnits::Rows, before(ScalarValue::UInt64(None)), WindowFrameBound::CurrentRow);
+    let costs = looked_at(&[running], &[(ROWS / 2, -1)]);
+    assert!(costs[0] <= (ROWS as usize) + 4 * SPACING, "{costs:?}");
+}
