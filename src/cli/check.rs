@@ -16,11 +16,7 @@ use crate::sql::statement::Parsed;
 /// Prints what there is to say of a script's views and jobs: its definitions are made, nothing is read or changed. A
 /// statement that fails is reported here, with its place.
 pub fn check(args: CheckArgs, stop: &Stop) -> Result<Exit> {
-    let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
-    let engine = Engine::builder().base(&script.base).build()?;
-    let checked = args.settings.apply(&engine).and_then(|()| statements(&script, &engine, args.deny_unbounded, stop));
-    stop.shutdown(&engine)?;
-    Ok(stop.reason().unwrap_or(checked?))
+    Script::define(&args.script, &args.settings, stop, |script, engine| statements(script, engine, args.deny_unbounded, stop))
 }
 
 fn statements(script: &Script, engine: &Engine, deny_unbounded: bool, stop: &Stop) -> Result<Exit> {

@@ -15,11 +15,7 @@ use crate::sql::statement::Parsed;
 /// Prints the plans of a script: its definitions are made, nothing is read or changed. A statement that fails is
 /// reported here, with its place.
 pub fn explain(args: ExplainArgs, stop: &Stop) -> Result<Exit> {
-    let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
-    let engine = Engine::builder().base(&script.base).build()?;
-    let explained = args.settings.apply(&engine).and_then(|()| statements(&script, &engine, args.format, stop));
-    stop.shutdown(&engine)?;
-    Ok(stop.reason().unwrap_or(explained?))
+    Script::define(&args.script, &args.settings, stop, |script, engine| statements(script, engine, args.format, stop))
 }
 
 fn statements(script: &Script, engine: &Engine, format: PlanFormat, stop: &Stop) -> Result<Exit> {

@@ -10,6 +10,7 @@ use crate::sql;
 use crate::sql::statement::{Parsed, Show, Statement};
 
 use super::Exit;
+use super::args::Settings;
 use super::output::{Results, unwritable};
 use super::progress::{counted, note};
 use super::stop::Stop;
@@ -45,6 +46,15 @@ impl Script {
     pub fn read_unless(stop: &Stop, path: &Path) -> Result<Option<Self>> {
         let path = path.to_path_buf();
         stop.unless_raised(move || Script::read(&path))?.transpose()
+    }
+
+    /// Reads a script, and does with its definitions what needs none of its input.
+    pub fn define(path: &Path, settings: &Settings, stop: &Stop, work: impl FnOnce(&Script, &Engine) -> Result<Exit>) -> Result<Exit> {
+        let Some(script) = Script::read_unless(stop, path)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
+        let engine = Engine::builder().base(&script.base).build()?;
+        let worked = settings.apply(&engine).and_then(|()| work(&script, &engine));
+        stop.shutdown(&engine)?;
+        Ok(stop.reason().unwrap_or(worked?))
     }
 
     /// The script's statements, each parsed when it is asked for. After one that cannot be parsed there are no more.

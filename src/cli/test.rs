@@ -334,7 +334,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");
         let DBOutput::Rows { types, rows } = shown(&batch) else { panic!("rows") };
         assert_eq!(rows, [["(empty)", "true", "-1"], ["NULL", "false", "NULL"]]);
-        assert_eq!(types, [DefaultColumnType::Text, DefaultColumnType::Text, DefaultColumnType::Integer]);
+        assert_eq!(types, [DefaultColumnType::Text, DefaultColumnType::Any, DefaultColumnType::Integer]);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 //!
 //! The crate computes event times in 32-bit floats, which stand still now and then after some millions of events; here
 //! they are recomputed in whole milliseconds from the event's number, and an auction's `expires` is moved with them.
+//!
+//! What is drawn for an event follows from its number in an unending stream, so another seed is another [`Stretch`] of that
+//! stream. It is told as if it were the beginning: people and auctions are numbered from 1000 on, whatever the seed.
 
 use std::sync::Arc;
 
@@ -80,6 +83,14 @@ pub(super) struct Nexmark {
     pace: Pace,
     base_time: u64,
     event_rate: u64,
+    stretch: Stretch,
+}
+
+/// Where in the benchmark's unending stream the events are from.
+struct Stretch {
+    /// How many people and auctions came before it.
+    people: usize,
+    auctions: usize,
 }
 
 /// What a column of the table is.
@@ -113,7 +124,9 @@ impl Nexmark {
         let base_time = parse::timestamp(options.require("base-time")?, TimeUnit::Millisecond).and_then(|time| u64::try_from(time).ok());
         let base_time = base_time.ok_or_else(|| options.wrong("base-time", "a timestamp since 1970"))?;
         let rate = event_rate as usize;
-        let events = EventGenerator::new(NexmarkConfig { base_time, first_rate: rate, next_rate: rate, ..NexmarkConfig::default() });
+        let (stretch, first_event_id) = Stretch::of(options.number("seed", "a number, 0 or more")?.unwrap_or_default());
+        let paced = NexmarkConfig { base_time, first_rate: rate, next_rate: rate, ..NexmarkConfig::default() };
+        let events = EventGenerator::new(NexmarkConfig { first_event_id, ..paced });
         Ok(Nexmark {
             schema: options.spec.schema.clone(),
             columns,
@@ -127,10 +140,11 @@ impl Nexmark {
             pace: Pace::new(options.number("rate", "a number of events")?.unwrap_or_default()),
             base_time,
             event_rate,
+            stretch,
         })
     }
 
-    /// The next event, its time recomputed.
+    /// The next event, its time recomputed and its ids those of the stretch.
     fn next_event(&mut self) -> Option<Event> {
         let number = self.events.global_offset();
         let time = self.base_time + (u128::from(number) * 1000 / u128::from(self.event_rate)) as u64;
@@ -143,8 +157,49 @@ impl Nexmark {
             }
             Event::Bid(bid) => bid.date_time = time,
         }
+        self.stretch.begin_at_its_first(&mut event, number as usize);
         Some(event)
     }
+}
+
+/// The first number of a person and of an auction.
+const FIRST_ID: usize = 1000;
+/// Events come in rounds of one person, three auctions and 46 bids.
+const ROUND: usize = 50;
+const AUCTIONS_A_ROUND: usize = 3;
+
+impl Stretch {
+    /// The stretch of a seed, and the number of its first event. That of seed 0 is the beginning.
+    fn of(seed: u64) -> (Self, usize) {
+        // Every hundredth person and auction is one that most events are about, so a stretch begins with such a one.
+        const ROUNDS: usize = 100;
+        // Spread over the numbers below 2^50 (Fibonacci hashing), which leaves the first event's number below 2^63.
+        let spread = (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 14) as usize;
+        let rounds = spread * ROUNDS;
+        (Stretch { people: rounds, auctions: rounds * AUCTIONS_A_ROUND }, rounds * ROUND)
+    }
+
+    /// Renumbers the people and auctions of the stretch's event with that number.
+    fn begin_at_its_first(&self, event: &mut Event, number: usize) {
+        let (people, auctions) = (number / ROUND + 1, (number / ROUND + 1) * AUCTIONS_A_ROUND);
+        match event {
+            Event::Person(person) => person.id -= self.people,
+            Event::Auction(auction) => {
+                auction.id -= self.auctions;
+                auction.seller = renumbered(auction.seller, self.people, people);
+            }
+            Event::Bid(bid) => {
+                bid.auction = renumbered(bid.auction, self.auctions, auctions);
+                bid.bidder = renumbered(bid.bidder, self.people, people);
+            }
+        }
+    }
+}
+
+/// A number without those `before` the stretch; one of before it becomes one of the `come` that have come in it.
+fn renumbered(id: usize, before: usize, come: usize) -> usize {
+    let first = FIRST_ID + before;
+    if id >= first { id - before } else { FIRST_ID + (first - id) % come }
 }
 
 impl Source for Nexmark {

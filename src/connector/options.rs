@@ -91,6 +91,7 @@ pub const CONNECTORS: &[Connector] = &[
             option("rate", Some("0"), "events a second; 0 for as fast as it goes"),
             option("event-rate", Some("10000"), "events a second of event time"),
             option("base-time", Some("2015-07-15 00:00:00"), "the event time of the first event"),
+            option("seed", Some("0"), "what is drawn: another seed gives other people, auctions and bids, in the same proportions"),
         ],
     },
     Connector {

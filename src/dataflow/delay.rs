@@ -18,8 +18,10 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 
 use super::arrange::give_all;
+use super::settle::changes;
 use crate::engine::time;
 use crate::plan::Column;
+use crate::row::spine::Sealed;
 use crate::row::{Diff, Time, Updates, UpdatesBuilder, instant, prefix_len};
 
 /// Delays rows that begin with `before` until the instant in the column that comes next, which sorts ascending, plus
@@ -106,14 +108,10 @@ impl Waiting {
 impl Due {
     /// Makes one update of those of each row.
     fn add_up(&mut self, close: Time) {
-        let had = std::mem::take(&mut self.updates);
-        let mut order: Vec<usize> = (0..had.len()).collect();
-        order.sort_unstable_by_key(|index| (had.row(*index), had.key(*index).len()));
-        for same in order.chunk_by(|a, b| had.key(*a) == had.key(*b) && had.value(*a) == had.value(*b)) {
-            let diff: Diff = same.iter().map(|index| had.diff(*index)).sum();
-            if diff != 0 {
-                self.updates.push(had.key(same[0]), had.value(same[0]), close, diff);
-            }
+        let sealed = Sealed::of([std::mem::take(&mut self.updates)]);
+        for change in changes(&sealed) {
+            let (key, value) = change.row.split_at(change.key_len);
+            self.updates.push(key, value, close, change.diff);
         }
         self.distinct = self.updates.len();
     }

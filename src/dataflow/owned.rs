@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{TraceAgent, TraceWriter};
-
 use differential_dataflow::trace::{Description, Span, Trace, TraceReader};
 use timely::container::NoopBuilder;
 use timely::dataflow::Scope;

@@ -376,7 +376,7 @@ impl<C: Remembered> Round<C> {
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
         C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), |row, change| {
-            draft.add(&row[..key_len], &row[key_len..], time, &C::negated(&change));
+            draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
         });
         forgetting.expired += u64::from(anything);
@@ -574,13 +574,13 @@ impl<C: Remembered> Round<C> {
         let made = &mut self.made;
         if base {
             C::look_up(&mut self.contents, bytes, key_len, whole_key, |row, change| {
-                made.give(row, key_len, time, &C::negated(&change));
+                made.give(row, key_len, time, &C::negated(change));
                 anything = true;
             });
         }
         for (position, change) in &self.life {
             let (updates, index) = sealed.at(*position);
-            made.give(updates.order(index), key_len, time, &C::negated(change));
+            made.give(updates.order(index), key_len, time, &C::negated(change.clone()));
         }
         forgetting.expired += u64::from(anything);
     }

@@ -143,7 +143,7 @@ fn owe(owed: &mut HashMap<Vec<u8>, Diff>, row: &[u8], diff: Diff) {
 /// A change of one row at one time.
 pub(super) struct Change<'a> {
     pub row: &'a [u8],
-    key_len: usize,
+    pub key_len: usize,
     pub time: Time,
     pub diff: Diff,
 }
@@ -231,7 +231,5 @@ fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &
             }
         }
     }
-    let mut pending = Pending::default();
-    pending.push(made);
-    pending.seal(Antichain::new().borrow()).build()
+    Sealed::of([made]).build()
 }

@@ -3,20 +3,17 @@
 //! The operator owns the trace that it makes and looks into it to know what a row replaces, so that what flows on are
 //! plain updates, and a key that is written again at one moment comes out as one.
 
-use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::Cursor;
-use differential_dataflow::trace::cursor::cursor_list;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
 use timely::dataflow::operators::generic::Operator;
-use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
-use crate::row::spine::{Pending, RowBatch, RowTrace};
-use crate::row::{ByKey, Bytes, Time, Updates};
+use super::retain::Remembered;
+use crate::row::spine::{RowBatch, RowTrace, Sealed};
+use crate::row::{ByKey, Time, Updates};
 
 /// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that
 /// the key has none. Of several at one time the last to come counts.
@@ -76,23 +73,12 @@ fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: 
     }
     // A stable sort: what came last at a time stays last.
     entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let (mut cursor, storage) = cursor_list(owned.batches());
+    let mut contents = Updates::reader(owned.batches());
     let mut made = Updates::default();
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;
         let mut current: Option<Vec<u8>> = None;
-        cursor.seek_key(&storage, Bytes(key));
-        if cursor.get_key(&storage) == Some(Bytes(key)) {
-            while let Some(value) = cursor.get_val(&storage) {
-                let mut count = 0;
-                cursor.map_times(&storage, |_, diff| count += diff);
-                if count > 0 {
-                    current = Some(value.to_vec());
-                    break;
-                }
-                cursor.step_val(&storage);
-            }
-        }
+        Updates::look_up(&mut contents, key, key.len(), true, |row, _| current = Some(row[key.len()..].to_vec()));
         for at_time in of_key.chunk_by(|a, b| a.1 == b.1) {
             let (_, time, updates, index) = at_time[at_time.len() - 1];
             let next = (updates.diff(index) > 0).then(|| updates.value(index));
@@ -107,7 +93,5 @@ fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: 
             }
         }
     }
-    let mut pending = Pending::<Updates>::default();
-    pending.insert(&mut made);
-    pending.extract(Antichain::new().borrow()).0
+    Sealed::of([made]).build()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::lock;
-use super::moment::{Moment, stamp};
+use super::moment::{Moment, stamp_all};
 use super::runtime::{Rows, Runtime};
 use super::table::Table;
 use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, Time};
@@ -185,10 +185,7 @@ impl Timeline {
         let Some(event) = table.event_time.as_ref().filter(|_| state.clock() == Clock::Event) else {
             return Ok((rows, 0));
         };
-        let (rows, stamped) = stamp(table, event, rows)?;
-        if let Some(failure) = stamped.failed.first() {
-            return Err(Error::Data(failure.clone()));
-        }
+        let (rows, stamped) = stamp_all(table, event, rows)?;
         if judge != Judge::Step {
             return Ok((rows, 0));
         }

@@ -6,6 +6,8 @@
 
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
+
 use super::clock::Clock;
 use super::event_time::{EventTime, Stamped};
 use super::reader::pick;
@@ -75,11 +77,8 @@ impl<'a> Moment<'a> {
         let Placed { rows, times } = match self.event_time(table) {
             None => Placed { rows, times: None },
             Some(event) => {
-                let (rows, stamped) = stamp(table, event, rows)?;
-                if let Some(failure) = stamped.failed.first() {
-                    return Err(Error::Data(failure.clone()));
-                }
-                self.place(Follower::Table(table.id), event, rows, &stamped, judge)?
+                let (rows, stamped) = stamp_all(table, event, rows)?;
+                self.place(Follower::Table(table.id), (table, event), rows, &stamped, judge)?
             }
         };
         let late = given - rows.count();
@@ -94,7 +93,7 @@ impl<'a> Moment<'a> {
             (Some(event), Some(follower), rows @ (Rows::Diffs { .. } | Rows::Ops { .. })) => {
                 let (rows, mut stamped) = stamp(table, event, rows)?;
                 untimed = std::mem::take(&mut stamped.failed);
-                self.place(follower, event, rows, &stamped, Judge::Rows)?
+                self.place(follower, (table, event), rows, &stamped, Judge::Rows)?
             }
             (_, _, rows) => Placed { rows, times: None },
         };
@@ -111,20 +110,31 @@ impl<'a> Moment<'a> {
         table.event_time.as_ref().filter(|_| self.is_event())
     }
 
-    fn place(&mut self, follower: Follower, event: &EventTime, rows: Rows, stamped: &Stamped, judge: Judge) -> Result<Placed> {
+    fn place(
+        &mut self,
+        follower: Follower,
+        (table, event): (&Table, &EventTime),
+        rows: Rows,
+        stamped: &Stamped,
+        judge: Judge,
+    ) -> Result<Placed> {
         let present = (self.tick, self.now(), Instant::now());
         let instants = self.marks.place(follower, stamped, (judge, event.late), |row| rows.is_added(row), present);
         let rows = rows.only(|row| instants[row].is_some())?;
         if !self.marks.leads(follower) {
             return Ok(Placed { rows, times: None });
         }
-        let times = instants.iter().flatten().map(|instant| time::at(*instant, EVENT_STEP)).collect();
+        let instants: Vec<i64> = instants.into_iter().flatten().collect();
+        // What is accepted behind the present time happens now.
+        let happens: Vec<i64> = instants.iter().map(|instant| self.now().max(*instant)).collect();
+        let rows = rows.map(|rows| table.as_of(rows, &happens))?;
+        let times = instants.into_iter().map(|instant| time::at(instant, EVENT_STEP)).collect();
         Ok(Placed { rows, times: Some(times) })
     }
 }
 
 /// Rows with their times; those that have none are left out.
-pub(super) fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
+fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
     let stamped = match &rows {
         Rows::Errors(_) => return Err(Error::invalid(format!("table '{}': errors have no time", table.name))),
         Rows::Diffs { rows, .. } => event.stamp(&table.name, rows, |_| false),
@@ -138,6 +148,15 @@ pub(super) fn stamp(table: &Table, event: &EventTime, rows: Rows) -> Result<(Row
         }
     };
     Ok((rows, stamped))
+}
+
+/// Rows with their times; one that has none is an error.
+pub(super) fn stamp_all(table: &Table, event: &EventTime, rows: Rows) -> Result<(Rows, Stamped)> {
+    let (rows, mut stamped) = stamp(table, event, rows)?;
+    match stamped.failed.is_empty() {
+        true => Ok((rows, stamped)),
+        false => Err(Error::Data(stamped.failed.swap_remove(0))),
+    }
 }
 
 impl Rows {
@@ -157,6 +176,15 @@ impl Rows {
             Rows::Ops { ops, .. } => ops.len(),
             Rows::Errors(errors) => errors.len(),
         }
+    }
+
+    /// Other rows in the place of these, one for one.
+    fn map(self, other: impl FnOnce(RecordBatch) -> Result<RecordBatch>) -> Result<Self> {
+        Ok(match self {
+            Rows::Diffs { rows, diffs } => Rows::Diffs { rows: other(rows)?, diffs },
+            Rows::Ops { rows, ops } => Rows::Ops { rows: other(rows)?, ops },
+            errors @ Rows::Errors(_) => errors,
+        })
     }
 
     /// Those of the rows that are to stay, asked of each in order.

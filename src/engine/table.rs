@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, new_null_array};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_common::ScalarValue;
@@ -97,6 +97,14 @@ impl Table {
         let row = RowType::new(columns.iter().map(|c| Column::new(&c.name, c.data_type.clone(), c.nullable)));
         let retracts = matches!(&storage, Storage::Connector { spec, .. } if spec.retracts());
         let event_time = EventTime::of(create, &row.schema(), retracts)?;
+        if event_time.is_some()
+            && let Some(column) = columns.iter().find(|column| matches!(column.computed, Some(Computed::Fresh(_))))
+        {
+            return Err(Error::unsupported(format!(
+                "NOW() and RANDOM() in a table with a WATERMARK (column '{}' of table '{}'): declare p AS PROCTIME(), which is the instant at which a row comes, and compute from p in a view",
+                column.name, create.name
+            )));
+        }
         let (name, text) = (create.name.clone(), text.to_string());
         Ok(Table { id, name, columns, primary_key, storage, repeats: false, event_time, text, physical, row, memory })
     }
@@ -256,6 +264,20 @@ impl Table {
             from: evaluated.from,
             failed: evaluated.failed.into_iter().map(|(_, message)| format!("table '{}': {message}", self.name)).collect(),
         })
+    }
+
+    /// Complete rows as they are where each comes at an instant of its own, in milliseconds: that is what PROCTIME() says,
+    /// unless it is what a row's time is taken from.
+    pub fn as_of(&self, rows: RecordBatch, instants: &[i64]) -> Result<RecordBatch> {
+        let is_time = |column: &TableColumn| self.event_time.as_ref().is_some_and(|event| event.name == column.name);
+        let is_instant = |column: &TableColumn| matches!(column.computed, Some(Computed::Proctime)) && !is_time(column);
+        if !self.columns.iter().any(is_instant) {
+            return Ok(rows);
+        }
+        let instants: ArrayRef = Arc::new(TimestampMillisecondArray::from(instants.to_vec()));
+        let columns = self.columns.iter().zip(rows.columns());
+        let columns = columns.map(|(declared, given)| Arc::clone(if is_instant(declared) { &instants } else { given })).collect();
+        Ok(RecordBatch::try_new(rows.schema(), columns)?)
     }
 
     /// As [`Table::complete`], where a row that fails is an error.

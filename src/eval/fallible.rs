@@ -35,6 +35,7 @@ const TOTAL: &[&str] = &[
     "octet_length",
     "reverse",
     "rtrim",
+    "split_index",
     "starts_with",
     "strpos",
     "upper",

@@ -3,16 +3,23 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
 
+use super::{DAY, MILLISECOND};
+use crate::text::per_second;
+
 const UNITS: [TimeUnit; 4] = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// How many of a unit make a second.
-pub fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
+/// The calendar months of a constant interval, and the nanoseconds of its days and what is less; None of what is no interval.
+pub fn months_and_nanoseconds(interval: &ScalarValue) -> Option<(i32, i128)> {
+    Some(match interval {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+            (interval.months, i128::from(interval.days) * DAY + i128::from(interval.nanoseconds))
+        }
+        ScalarValue::IntervalDayTime(Some(interval)) => {
+            (0, i128::from(interval.days) * DAY + i128::from(interval.milliseconds) * MILLISECOND)
+        }
+        ScalarValue::IntervalYearMonth(Some(months)) => (*months, 0),
+        _ => return None,
+    })
 }
 
 /// The coarsest type that holds every moment of a DATE or TIMESTAMP type moved by this interval; None if that is the type

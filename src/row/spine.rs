@@ -148,6 +148,11 @@ impl<C: Sealable> Sealed<C> {
         (&self.containers[entry.container as usize], entry.index as usize)
     }
 
+    /// All updates of these containers, whatever their times.
+    pub fn of(containers: impl IntoIterator<Item = C>) -> Self {
+        Pending { containers: containers.into_iter().collect(), least: Antichain::new() }.seal(Antichain::new().borrow())
+    }
+
     /// An empty batch, with room for this many updates like the first.
     pub fn draft(&self, updates: usize) -> C::Draft {
         let mut draft = C::Draft::default();

@@ -213,13 +213,12 @@ impl Sums {
     }
 
     /// A change that takes these sums away.
-    pub fn negated(&self) -> Sums {
-        let mut negated = self.clone();
-        let dense = self.dense as usize;
-        negated.rows = -self.rows;
-        negated.slots.iter_mut().take(dense).for_each(|slot| *slot = -*slot);
-        negated.slots.iter_mut().skip(dense + 1).step_by(2).for_each(|digit| *digit = -*digit);
-        negated
+    pub fn negated(mut self) -> Sums {
+        let (dense, sparse) = self.slots.split_at_mut(self.dense as usize);
+        dense.iter_mut().for_each(|slot| *slot = -*slot);
+        sparse.iter_mut().skip(1).step_by(2).for_each(|digit| *digit = -*digit);
+        self.rows = -self.rows;
+        self
     }
 
     #[inline(always)]

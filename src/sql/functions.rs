@@ -3,9 +3,11 @@
 //! All of DataFusion's scalar, nested, aggregate and window functions, the names that users of other engines know them
 //! by, and Weir's own: the functions of *engine time* ([`EngineTime`]), which stand for an instant that the planner puts
 //! in (never for the machine's clock), [`single_value`], which makes a scalar subquery of more than one row an error, and
-//! DATE_FORMAT with Java's patterns.
+//! what Flink has beside these: DATE_FORMAT with Java's patterns, REGEXP_EXTRACT and SPLIT_INDEX.
 
 mod date_format;
+mod regexp_extract;
+mod split_index;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -63,7 +65,13 @@ impl Functions {
                 scalar.insert(name.to_string(), Arc::new(ScalarUDF::new_from_impl(EngineTime::new(name, kind))));
             }
         }
-        scalar.insert("date_format".into(), Arc::new(ScalarUDF::new_from_impl(date_format::DateFormat::new())));
+        for flink in [
+            ScalarUDF::new_from_impl(date_format::DateFormat::new()),
+            ScalarUDF::new_from_impl(regexp_extract::RegexpExtract::new()),
+            ScalarUDF::new_from_impl(split_index::SplitIndex::new()),
+        ] {
+            scalar.insert(flink.name().to_string(), Arc::new(flink));
+        }
         alias(&mut scalar, ALIASES);
         let mut higher_order = HashMap::new();
         for function in datafusion_functions_nested::all_default_higher_order_functions() {

@@ -7,27 +7,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir::engine::Engine;
 
+use crate::both::{Both, both, joined};
 use crate::sqlite::Sqlite;
 use crate::value::{self, difference};
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 const ONE: i64 = 10_000;
-
-/// An expression in the words of both engines.
-#[derive(Debug, Clone)]
-struct Both {
-    weir: String,
-    sqlite: String,
-}
-
-fn both(weir: impl Into<String>, sqlite: impl Into<String>) -> Both {
-    Both { weir: weir.into(), sqlite: sqlite.into() }
-}
-
-fn joined(one: &Both, op: &str, other: &Both) -> Both {
-    both(format!("{} {op} {}", one.weir, other.weir), format!("{} {op} {}", one.sqlite, other.sqlite))
-}
 
 fn pick<T: Clone>(rng: &mut StdRng, from: &[T]) -> T {
     from[rng.random_range(0..from.len())].clone()

@@ -65,7 +65,7 @@ fn timestamp(ms: i64) -> String {
 
 /// Where print sinks write.
 #[derive(Clone, Default)]
-struct Printed(Arc<Mutex<Vec<u8>>>);
+pub struct Printed(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Printed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -79,10 +79,14 @@ impl Write for Printed {
 }
 
 impl Printed {
+    /// Everything.
+    pub fn all(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
     /// The lines of a sink, in order.
     fn of(&self, sink: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter_map(|line| Some(line.strip_prefix(sink)?.strip_prefix("> ")?.to_string())).collect()
+        self.all().lines().filter_map(|line| Some(line.strip_prefix(sink)?.strip_prefix("> ")?.to_string())).collect()
     }
 }
 
@@ -95,10 +99,11 @@ enum Way {
     Files,
 }
 
-struct Folder(PathBuf);
+/// A folder that is there for as long as this is.
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("weir-event-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)

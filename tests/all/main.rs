@@ -9,20 +9,23 @@
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
 //! - [`closing`]: what is said when windows close, on random timelines, beside a model.
+//! - [`nexmark`]: the queries of the Nexmark benchmark, beside SQLite, in whatever order events come.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
 //!
-//! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`world`] makes tables
-//! change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
+//! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
+//! [`world`] makes tables change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
 
 mod asof;
+mod both;
 mod check;
 mod closing;
 mod command;
 mod comparisons;
 mod event_time;
 mod generator;
+mod nexmark;
 mod oracle;
 mod oracle_queries;
 mod over;

@@ -52,7 +52,8 @@ impl Sqlite {
     }
 }
 
-fn read(value: ValueRef<'_>) -> Value {
+/// A value as SQLite has it.
+pub fn read(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),

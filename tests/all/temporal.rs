@@ -2,7 +2,8 @@
 //!
 //! Conditions are made up of comparisons of NOW() with columns of several precisions, with AND, OR, NOT and tests for
 //! NULL. Rows come and go, time moves by random steps. After each step every view is compared by SELECT, and by its
-//! changelog at each instant of the step at which it changed and just before: in between no row moves.
+//! changelog at each instant of the step at which it changed and just before: in between no row moves. SQLite's moments are
+//! whole microseconds, and its NOW() is `:now`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir::engine::{Clock, Engine, Subscription};
 
+use crate::both::{Both, both, joined};
 use crate::sqlite::Sqlite;
 use crate::value::{self, Row, difference};
 
@@ -18,22 +20,6 @@ use crate::value::{self, Row, difference};
 const SPAN: i64 = 5_000;
 const STEPS: usize = 12;
 const CONDITIONS: usize = 5;
-
-/// An expression in the words of both engines. SQLite's moments are whole microseconds; its NOW() is `:now`.
-#[derive(Debug, Clone)]
-struct Both {
-    weir: String,
-    sqlite: String,
-}
-
-fn both(weir: impl Into<String>, sqlite: impl Into<String>) -> Both {
-    Both { weir: weir.into(), sqlite: sqlite.into() }
-}
-
-/// `one op other`.
-fn joined(one: &Both, op: &str, other: &Both) -> Both {
-    both(format!("{} {op} {}", one.weir, other.weir), format!("{} {op} {}", one.sqlite, other.sqlite))
-}
 
 fn around(before: &str, inner: &Both, after: &str) -> Both {
     both(format!("{before}{}{after}", inner.weir), format!("{before}{}{after}", inner.sqlite))

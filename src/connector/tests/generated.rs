@@ -139,6 +139,29 @@ fn nexmark_has_all_events_in_one_table_of_rows() {
 }
 
 #[test]
+fn another_seed_gives_nexmark_other_events_about_as_many_people_and_auctions() {
+    let numbers = |table: &str, column: &str, seed: &str| -> Vec<i64> {
+        let options = ["connector=nexmark", "events=10000", &format!("table={table}"), &format!("seed={seed}")];
+        generate(&[&format!("{column} BIGINT")], &options).rows.column(0).as_primitive::<Int64Type>().values().to_vec()
+    };
+    for seed in ["0", "1", "77", "18446744073709551615"] {
+        assert!(numbers("person", "id", seed).into_iter().eq(1000..1200), "seed {seed}: people are numbered from 1000 on");
+        assert!(numbers("auction", "id", seed).into_iter().eq(1000..1600), "seed {seed}: and so are auctions");
+        // A bid may be ahead by ten, of people and of auctions.
+        let (bidders, auctions) = (numbers("bid", "bidder", seed), numbers("bid", "auction", seed));
+        for (event, (bidder, auction)) in bidders.iter().zip(&auctions).enumerate() {
+            let round = event as i64 / 46;
+            assert!((1000..=1000 + round + 10).contains(bidder), "seed {seed}: bid {event} is of {bidder}");
+            assert!((1000..=1000 + 3 * round + 2 + 10).contains(auction), "seed {seed}: bid {event} is for {auction}");
+        }
+        let sellers = numbers("auction", "seller", seed);
+        assert!(sellers.iter().enumerate().all(|(event, seller)| (1000..=1000 + event as i64 / 3 + 10).contains(seller)), "seed {seed}");
+    }
+    assert_eq!(numbers("bid", "price", "5"), numbers("bid", "price", "5"));
+    assert_ne!(numbers("bid", "price", "5"), numbers("bid", "price", "6"));
+}
+
+#[test]
 fn nexmark_names_a_wrong_column_and_its_type() {
     let error = |column: &str, options: &[&str]| refusal(&spec(&Folder::new(), &[column], &[&["connector=nexmark"], options].concat()));
     assert!(error("biddr BIGINT", &["table=bid"]).starts_with("there is no field of nexmark's bid 'biddr'; did you mean 'bidder'?"));

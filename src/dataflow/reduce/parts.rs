@@ -75,6 +75,12 @@ impl<B: Keyed, P: Batches<B>, L: Logic<B>> PartReader for Part<B, P, L> {
         Some(self.sweep.as_ref()?.key()?.0)
     }
 
+    fn pass(&mut self, hidden: &dyn Fn(Time) -> bool) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.pass(hidden);
+        }
+    }
+
     fn take(&mut self, key: &[u8], moments: &mut Vec<Time>) {
         let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.key() == Some(Bytes(key))) else { return };
         self.logic.note(key, &sweep.changes);

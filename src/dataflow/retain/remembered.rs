@@ -19,7 +19,7 @@ pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     /// A change that only says how many rows there are more.
     fn of_rows(rows: Diff) -> Self::Change;
     /// A change that undoes another.
-    fn negated(change: &Self::Change) -> Self::Change;
+    fn negated(change: Self::Change) -> Self::Change;
     /// Adds a change to another.
     fn add(into: &mut Self::Change, change: &Self::Change);
     /// Whether a change changes nothing.
@@ -53,7 +53,7 @@ impl Remembered for Updates {
         rows
     }
 
-    fn negated(change: &Diff) -> Diff {
+    fn negated(change: Diff) -> Diff {
         -change
     }
 
@@ -124,7 +124,7 @@ impl Remembered for SumUpdates {
         Sums::of_rows(rows)
     }
 
-    fn negated(change: &Sums) -> Sums {
+    fn negated(change: Sums) -> Sums {
         change.negated()
     }
 

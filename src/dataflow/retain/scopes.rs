@@ -129,11 +129,11 @@ impl Scopes {
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
         for id in scopes.iter() {
-            let (hash, name) = (key_hash(self.bytes(*id)), &self.records.get(*id).name);
+            let hash = key_hash(self.bytes(*id));
             if let Ok(entry) = self.table.find_entry(hash, |other| other == id) {
                 entry.remove();
             }
-            self.names.remove(name);
+            self.names.remove(&self.records.get(*id).name);
         }
         self.free.append(scopes);
     }

@@ -9,10 +9,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use timely::progress::Antichain;
-
 use crate::dataflow::settle::changes;
-use crate::row::spine::Pending;
+use crate::row::spine::Sealed;
 use crate::row::{Diff, Updates};
 
 /// Updates of rows at instants to come.
@@ -144,9 +142,7 @@ impl Bucket {
         if self.len == self.settled {
             return;
         }
-        let mut pending = Pending::<Updates>::default();
-        self.updates.drain(..).for_each(|updates| pending.push(updates));
-        let sealed = pending.seal(Antichain::new().borrow());
+        let sealed = Sealed::of(self.updates.drain(..));
         let (mut updates, mut len) = (vec![], 0);
         let mut last = Updates::default();
         for change in changes(&sealed) {

@@ -17,7 +17,7 @@ use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 
 use crate::error::{Error, Result};
 use crate::eval::readable;
-use crate::plan::{Column, Finish, Plan, Scalar, SumKind, Threshold};
+use crate::plan::{Column, Finish, Memory, Plan, Scalar, SumKind, Threshold};
 use crate::sql::retention::Retentions;
 
 use super::grouping::Groups;
@@ -36,11 +36,16 @@ pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan
         Some(_) if aggregate.aggr_expr.is_empty() => remember::whole(&aggregate.input, said)?,
         Some(_) => lower(&aggregate.input, said)?,
     };
-    let groups = Groups::new(aggregate, input)?.remembered(&memory, &needed)?;
+    over(aggregate, input, &memory, &needed)
+}
+
+/// The same of these rows, of which the `needed` columns are read.
+pub(super) fn over(aggregate: &Aggregate, input: Plan, memory: &Memory, needed: &[bool]) -> Result<Plan> {
+    let groups = Groups::new(aggregate, input)?.remembered(memory, needed)?;
     if aggregate.aggr_expr.is_empty() && groups.always.is_empty() {
         let width = groups.key.len();
         let distinct = nodes::threshold(groups.rows(None, &[]), Threshold::Distinct);
-        return Ok(remember::settle_groups(distinct, width, &memory, false));
+        return Ok(remember::settle_groups(distinct, width, memory, false));
     }
     let mut parts = Parts::new(groups);
     let first = parts.groups.key.len();
@@ -62,7 +67,7 @@ pub(super) fn aggregate(aggregate: &Aggregate, said: &Retentions) -> Result<Plan
     for call in &calls {
         call.add(&mut parts)?;
     }
-    parts.finish(&memory)
+    parts.finish(memory)
 }
 
 /// One aggregate of the list.

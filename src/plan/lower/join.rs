@@ -13,7 +13,7 @@ use datafusion_common::{DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::{find_valid_equijoin_key_pair, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr, Operator};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion_physical_expr::expressions;
 
 use crate::error::{Error, Result};
@@ -82,23 +82,20 @@ pub(super) fn join(join: &Join, needed: &[bool], said: &Retentions) -> Result<Pl
 
 impl Pair {
     pub fn new(join: &Join, said: &Retentions) -> Result<Self> {
-        let name = name_in_from(&join.left);
-        let memory = remember::side(said, name.as_deref());
-        let left = remember::rows(lower(&join.left, said)?, &memory);
-        Self::over(join, (left, name, memory), said)
+        let rows = |plan: &LogicalPlan| -> Result<_> {
+            let name = name_in_from(plan);
+            let memory = remember::side(said, name.as_deref());
+            Ok((remember::rows(lower(plan, said)?, &memory), name, memory))
+        };
+        Self::over(join, rows(&join.left)?, rows(&join.right)?)
     }
 
-    /// The pair of a join whose left side's rows are these, remembered as they are to be.
-    pub fn over(join: &Join, (left, left_name, left_memory): (Plan, Option<String>, Memory), said: &Retentions) -> Result<Self> {
-        let right_name = name_in_from(&join.right);
-        let right_memory = remember::side(said, right_name.as_deref());
-        // What a condition asks of a subquery is whether it has rows, which are those that it selects from.
-        let is_whole = remember::is_of_condition(&join.right) && right_memory.ttl.is_some();
-        let right = match join.join_type {
-            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark if is_whole => remember::whole(&join.right, said)?,
-            _ => lower(&join.right, said)?,
-        };
-        let right = remember::rows(right, &right_memory);
+    /// The pair of a join whose sides' rows are these, remembered as they are to be.
+    pub fn over(
+        join: &Join,
+        (left, left_name, left_memory): (Plan, Option<String>, Memory),
+        (right, right_name, right_memory): (Plan, Option<String>, Memory),
+    ) -> Result<Self> {
         let (mut left_keys, mut right_keys, mut null_safe) = (vec![], vec![], vec![]);
         let (same, others): (Vec<_>, Vec<_>) = join
             .filter

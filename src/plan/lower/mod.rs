@@ -28,6 +28,7 @@ mod scalar;
 mod session;
 mod set_ops;
 mod staying;
+mod subquery;
 mod temporal;
 mod unnest;
 mod window;
@@ -97,7 +98,11 @@ pub fn linear(input: Plan, steps: &[Step], row: &RowType) -> Plan {
 
 fn project(projection: &Projection, said: &Retentions) -> Result<Plan> {
     let needed = needed_by(projection.expr.iter(), &projection.input)?;
-    let input = lower_needing(&projection.input, &needed, said)?;
+    projected(projection, lower_needing(&projection.input, &needed, said)?)
+}
+
+/// The projection of these rows, which its input has been lowered to.
+fn projected(projection: &Projection, input: Plan) -> Result<Plan> {
     let fields = projection.schema.fields().iter();
     let items =
         projection.expr.iter().zip(fields).map(|(expr, field)| scalar::item(expr, field.name(), projection.input.schema(), input.row()));

@@ -69,15 +69,14 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
 }
 
 fn sorted(sort: &Sort, said: &Retentions) -> Result<Ordered> {
-    let input = lower(&sort.input, said)?;
-    let visible = input.row().len();
+    let Ordered { plan: input, visible, .. } = unordered(&sort.input, said)?;
     let mut items = pick_all(input.row());
     let mut order = vec![];
     for key in &sort.expr {
         let by = labelled_item(&key.expr, sort.input.schema(), input.row())?;
         order.push((place(&mut items, key_item(by)), options(key)));
     }
-    let plan = if items.len() > visible { linear::project(input, items) } else { input };
+    let plan = if items.len() > input.row().len() { linear::project(input, items) } else { input };
     let plan = match sort.fetch {
         None => plan,
         Some(fetch) => top(plan, &order, 0, Some(fetch as u64), &said.of(name_in_from(&sort.input).as_deref()))?,
@@ -85,8 +84,18 @@ fn sorted(sort: &Sort, said: &Retentions) -> Result<Ordered> {
     Ok(Ordered { plan, visible, order })
 }
 
+/// What is put in order and cut. Where it is remembered, that is the rows that are selected from, with all their columns: those
+/// that are not selected come behind the ones that are.
+fn unordered(plan: &LogicalPlan, said: &Retentions) -> Result<Ordered> {
+    let visible = plan.schema().fields().len();
+    let is_remembered = said.of(name_in_from(plan).as_deref()).ttl.is_some();
+    let plan = if is_remembered { remember::whole(plan, said)? } else { lower(plan, said)? };
+    Ok(Ordered { plan, visible, order: vec![] })
+}
+
 fn limited(limit: &Limit, said: &Retentions) -> Result<Ordered> {
-    let Ordered { plan, visible, order } = lower_query(&limit.input, said)?;
+    let is_ordered = is_ordered(&limit.input);
+    let Ordered { plan, visible, order } = if is_ordered { lower_query(&limit.input, said) } else { unordered(&limit.input, said) }?;
     let SkipType::Literal(offset) = limit.get_skip_type()? else {
         return Err(Error::unsupported("OFFSET of anything but a number"));
     };

@@ -8,7 +8,7 @@
 use datafusion_common::ScalarValue;
 
 use crate::error::Result;
-use crate::plan::{Column, JoinKind, Plan, RowType, Scalar, Threshold};
+use crate::plan::{Column, JoinKind, Plan, RowType, Scalar};
 
 use super::join::{Pair, Side};
 use super::scalar::{Item, all, is_not_true, literal, mentions, null_item, pick_all, read_column, substitute};
@@ -26,7 +26,7 @@ pub(super) fn left(pair: Pair, left_needed: &[bool], right_needed: &[bool]) -> R
         pair.equi(JoinKind::Left, left_needed, right_needed)?
     } else {
         let matched = pair.inner(&vec![true; left_needed.len()], right_needed)?;
-        let unmatched = without(&pair.left.plan, left_half(&pair, &matched));
+        let unmatched = by_rows(JoinKind::Anti, &pair, &pair.left.plan, left_half(&pair, &matched));
         nodes::union(vec![matched, padded(unmatched, pair.right.plan.row())?])
     };
     match hopeless {
@@ -52,9 +52,9 @@ pub(super) fn full(pair: Pair, left_needed: &[bool], right_needed: &[bool]) -> R
     }
     let (left_row, right_row) = (pair.left.plan.row().clone(), pair.right.plan.row().clone());
     let matched = pair.inner(&vec![true; left_row.len()], &vec![true; right_row.len()])?;
-    let left_alone = without(&pair.left.plan, left_half(&pair, &matched));
+    let left_alone = by_rows(JoinKind::Anti, &pair, &pair.left.plan, left_half(&pair, &matched));
     let right_half = linear::project_columns(matched.clone(), left_row.len()..left_row.len() + right_row.len());
-    let right_alone = without(&pair.right.plan, right_half);
+    let right_alone = by_rows(JoinKind::Anti, &pair, &pair.right.plan, right_half);
     let mut right_padded = left_row.columns.iter().map(|c| null_item(&c.name, &c.data_type)).collect::<Result<Vec<Item>>>()?;
     right_padded.extend(pick_all(right_alone.row()));
     Ok(nodes::union(vec![matched, padded(left_alone, &right_row)?, linear::project(right_alone, right_padded)]))
@@ -68,7 +68,7 @@ pub(super) fn semi(pair: Pair) -> Result<Plan> {
         return pair.half(JoinKind::Semi);
     }
     let matched = matched_left(&pair)?;
-    by_rows(JoinKind::Semi, &pair.left.plan, matched)
+    Ok(by_rows(JoinKind::Semi, &pair, &pair.left.plan, matched))
 }
 
 /// The left rows that have none.
@@ -79,7 +79,7 @@ pub(super) fn anti(pair: Pair) -> Result<Plan> {
         pair.half(JoinKind::Anti)?
     } else {
         let matched = matched_left(&pair)?;
-        by_rows(JoinKind::Anti, &pair.left.plan, matched)?
+        by_rows(JoinKind::Anti, &pair, &pair.left.plan, matched)
     };
     Ok(nodes::union([Some(unmatched), hopeless].into_iter().flatten().collect()))
 }
@@ -105,14 +105,13 @@ fn left_half(pair: &Pair, matched: &Plan) -> Plan {
     linear::project_columns(matched.clone(), 0..pair.left.plan.row().len())
 }
 
-/// The rows of `plan` that are not among `matched`, as often as they are there.
-fn without(plan: &Plan, matched: Plan) -> Plan {
-    nodes::join(JoinKind::Anti, nodes::arrange_rows(plan.clone()), nodes::arrange_rows(nodes::threshold(matched, Threshold::Distinct)))
-}
-
-fn by_rows(kind: JoinKind, plan: &Plan, matched: Plan) -> Result<Plan> {
-    let matched = nodes::threshold(matched, Threshold::Distinct);
-    Ok(nodes::join(kind, nodes::arrange_rows(plan.clone()), nodes::arrange_rows(matched)))
+/// The rows of one side of `pair` that are (or are not) among `matched`, as often as they are there. Where these are not
+/// bounded, it is by what was said of the side that is not.
+fn by_rows(kind: JoinKind, pair: &Pair, plan: &Plan, matched: Plan) -> Plan {
+    let sides = [&pair.left, &pair.right];
+    let memory = &sides.into_iter().find(|side| side.memory.ttl.is_none()).unwrap_or(&pair.left).memory;
+    let matched = nodes::distinct(matched, memory);
+    nodes::join(kind, nodes::arrange_rows(plan.clone()).with_memory(memory), nodes::arrange_rows(matched).with_memory(memory))
 }
 
 /// `plan` with a NULL for each of `columns`.

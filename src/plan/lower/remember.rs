@@ -25,7 +25,7 @@ use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
 use super::session::Sessions;
-use super::{AsOf, Staying, failing, linear, lower, nodes};
+use super::{AsOf, Staying, condition, failing, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
@@ -77,7 +77,7 @@ fn joined_name(join: &Join) -> Option<String> {
 pub(super) fn whole(plan: &LogicalPlan, said: &Retentions) -> Result<Plan> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) if is_of_condition(plan) => whole(&alias.input, said),
-        LogicalPlan::Projection(projection) => {
+        LogicalPlan::Projection(projection) if !condition::has_value(plan) => {
             let is_inside = is_of_condition(&projection.input);
             let input = if is_inside { whole(&projection.input, said)? } else { lower(&projection.input, said)? };
             let exprs = projection.expr.iter().zip(projection.schema.fields());

@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::types::IntervalMonthDayNano;
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, ScalarValue};
@@ -22,8 +21,10 @@ use super::linear;
 use super::scalar::{Item, all, pick_all, plain_item, scalar_over_time};
 use crate::error::{Error, Result};
 use crate::eval::readable;
+use crate::plan::moments::months_and_nanoseconds;
 use crate::plan::{DAY, MILLISECOND, Node, Plan, RowType, Scalar, Stair, Turn, Validity, When};
 use crate::sql::functions::{EngineTime, Instant};
+use crate::text::per_second;
 
 /// The physical form of a condition, which may say NOW() if it can be solved for it.
 pub(super) fn condition(expr: &Expr, schema: &DFSchema, row: &RowType) -> Result<Scalar> {
@@ -293,12 +294,9 @@ impl Solver<'_> {
     fn unit(&self, scalar: &Scalar) -> Result<Option<i128>> {
         Ok(match scalar.data_type(&self.schema)? {
             DataType::Date32 => Some(DAY),
-            DataType::Timestamp(unit, zone) if zone.as_deref().is_none_or(is_utc) => Some(match unit {
-                TimeUnit::Second => 1_000 * MILLISECOND,
-                TimeUnit::Millisecond => MILLISECOND,
-                TimeUnit::Microsecond => 1_000,
-                TimeUnit::Nanosecond => 1,
-            }),
+            DataType::Timestamp(unit, zone) if zone.as_deref().is_none_or(is_utc) => {
+                Some(i128::from(per_second(TimeUnit::Nanosecond) / per_second(unit)))
+            }
             _ => None,
         })
     }
@@ -323,18 +321,16 @@ fn same(left: When, right: When) -> When {
 
 /// The nanoseconds of a constant interval; None of what is none.
 fn constant(scalar: &Scalar) -> Option<std::result::Result<i128, Unsolved>> {
-    let days = |days: i32| i128::from(days) * DAY;
     let length = match scalar.downcast_ref::<Literal>()?.value() {
-        ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano { months: 0, days: d, nanoseconds })) => {
-            days(*d) + i128::from(*nanoseconds)
-        }
-        ScalarValue::IntervalDayTime(Some(time)) => days(time.days) + i128::from(time.milliseconds) * MILLISECOND,
         ScalarValue::DurationSecond(Some(length)) => i128::from(*length) * 1_000 * MILLISECOND,
         ScalarValue::DurationMillisecond(Some(length)) => i128::from(*length) * MILLISECOND,
         ScalarValue::DurationMicrosecond(Some(length)) => i128::from(*length) * 1_000,
         ScalarValue::DurationNanosecond(Some(length)) => i128::from(*length),
-        ScalarValue::IntervalMonthDayNano(Some(_)) | ScalarValue::IntervalYearMonth(Some(_)) => return Some(Err(Unsolved::Months)),
-        _ => return None,
+        ScalarValue::IntervalYearMonth(Some(_)) => return Some(Err(Unsolved::Months)),
+        interval => match months_and_nanoseconds(interval)? {
+            (0, nanoseconds) => nanoseconds,
+            _ => return Some(Err(Unsolved::Months)),
+        },
     };
     Some(Ok(length))
 }

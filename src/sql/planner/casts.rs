@@ -31,7 +31,7 @@ use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::plan::moments::per_second;
+use crate::text::per_second;
 
 /// DataFusion's simplification, less what it gets wrong.
 #[derive(Debug, Default)]

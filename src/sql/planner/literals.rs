@@ -34,18 +34,26 @@ impl AnalyzerRule for ExactLiterals {
                 LogicalPlan::Union(union) => settle_union(union)?,
                 other => other,
             };
-            let mut schema = DFSchema::empty();
-            node.inputs().into_iter().for_each(|input| schema.merge(input.schema()));
-            let names = NamePreserver::new(&node);
-            let settled = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                settle(expr, &schema)?.map_data(|expr| Ok(name.restore(expr)))
-            })?;
-            // A changed input may have changed what this node's columns are, too.
-            settled.map_data(LogicalPlan::recompute_schema).map(|settled| Transformed::yes(settled.data))
+            with_expressions(node, settle).map(|settled| Transformed::yes(settled.data))
         })
         .data()
     }
+}
+
+/// `node` with what `change` makes of each of its expressions over the columns of its inputs, by the name that it had.
+pub(super) fn with_expressions(
+    node: LogicalPlan,
+    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = DFSchema::empty();
+    node.inputs().into_iter().for_each(|input| schema.merge(input.schema()));
+    let names = NamePreserver::new(&node);
+    let changed = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        change(expr, &schema)?.map_data(|expr| Ok(name.restore(expr)))
+    })?;
+    // A changed input may have changed what this node's columns are, too.
+    changed.map_data(LogicalPlan::recompute_schema)
 }
 
 /// `expr` with every number of it as what it is there.

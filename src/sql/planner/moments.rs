@@ -10,10 +10,10 @@ use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion_optimizer::AnalyzerRule;
 
+use super::literals::with_expressions;
 use crate::plan::moments::{finer_type, finer_unit};
 
 /// See the module.
@@ -26,18 +26,7 @@ impl AnalyzerRule for FineMoments {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
-            let mut schema = DFSchema::empty();
-            node.inputs().into_iter().for_each(|input| schema.merge(input.schema()));
-            let names = NamePreserver::new(&node);
-            let refined = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                refine(expr, &schema)?.map_data(|expr| Ok(name.restore(expr)))
-            })?;
-            // A changed input may have changed what this node's columns are, too.
-            refined.map_data(LogicalPlan::recompute_schema)
-        })
-        .data()
+        plan.transform_up_with_subqueries(|node| with_expressions(node, refine)).data()
     }
 }
 

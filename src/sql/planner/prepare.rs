@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Join, JoinConstraint, JoinOperator, LimitClause, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType as SqlType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectNamePart, OrderByKind, Query, Select,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
 use super::{asof, group_windows};
@@ -68,7 +68,7 @@ impl VisitorMut for Prepare {
         for item in &mut select.from {
             prepare_joins(item)?;
         }
-        name_columns(&mut select.projection);
+        name_columns(&mut select.projection, &relation_names(&select.from));
         group_windows::in_group_by(&mut select.group_by)
     }
 
@@ -81,7 +81,7 @@ impl VisitorMut for Prepare {
     }
 
     /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE, and a moment
-    /// with more digits than a TIMESTAMP has is a TIMESTAMP(9).
+    /// with more digits than a TIMESTAMP has is a TIMESTAMP(9). HOUR(t) is EXTRACT(HOUR FROM t), and MOD(a, b) is a % b.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         with_all_digits(expr);
         if let Some(double) = as_double(expr) {
@@ -90,6 +90,10 @@ impl VisitorMut for Prepare {
         }
         let (left, right, negated) = match expr {
             Expr::Function(function) => {
+                if let Some(operation) = calendar_part(function).or_else(|| remainder(function)) {
+                    *expr = operation;
+                    return ControlFlow::Continue(());
+                }
                 with_separator(function);
                 return match group_windows::bound(function) {
                     None => ControlFlow::Continue(()),
@@ -234,18 +238,44 @@ fn is_column(expr: &Expr) -> bool {
 }
 
 /// Gives each expression of SELECT the name that it has for a reader: its own text, or the column's that it reads. An
-/// expression that stands there again has the same name, told apart by what is behind [`REPEAT`].
-fn name_columns(items: &mut [SelectItem]) {
+/// expression that stands there again has the same name, told apart by what is behind [`REPEAT`]. `x.y` is a column where
+/// FROM has a relation `x`, and else the field `y` of a ROW, which is called `y` too.
+fn name_columns(items: &mut [SelectItem], relations: &[String]) {
     let mut taken: Vec<String> = vec![];
     for item in items {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let name = column_name(expr);
         let repeats = taken.iter().filter(|had| **had == name).count();
-        if repeats > 0 || !is_column(expr) {
+        let is_field = |parts: &[Ident]| parts.len() != 2 || !relations.contains(&folded(&parts[0]));
+        let has_its_name = match &*expr {
+            Expr::CompoundIdentifier(parts) => !is_field(parts),
+            other => is_column(other),
+        };
+        if repeats > 0 || !has_its_name {
             let unique = if repeats == 0 { name.clone() } else { format!("{name}{REPEAT}{repeats}") };
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', unique) };
         }
         taken.push(name);
+    }
+}
+
+/// The names by which a SELECT can qualify columns of its FROM.
+fn relation_names(from: &[TableWithJoins]) -> Vec<String> {
+    let joined = from.iter().flat_map(|from| from.joins.iter().map(|join| &join.relation).chain([&from.relation]));
+    joined.flat_map(names_of).collect()
+}
+
+fn names_of(relation: &TableFactor) -> Vec<String> {
+    match relation {
+        TableFactor::Table { alias: None, name, .. } => name.0.last().and_then(ObjectNamePart::as_ident).map(folded).into_iter().collect(),
+        TableFactor::NestedJoin { alias: None, table_with_joins } => relation_names(std::slice::from_ref(table_with_joins)),
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. } => vec![folded(&alias.name)],
+        _ => vec![],
     }
 }
 
@@ -263,6 +293,46 @@ fn column_name(expr: &Expr) -> String {
             }
         }
     }
+}
+
+/// The functions that say one part of a date or a time, and what EXTRACT calls it.
+const CALENDAR: &[(&str, DateTimeField)] = &[
+    ("year", DateTimeField::Year),
+    ("quarter", DateTimeField::Quarter),
+    ("month", DateTimeField::Month),
+    ("week", DateTimeField::Week(None)),
+    ("dayofyear", DateTimeField::Doy),
+    ("dayofmonth", DateTimeField::Day),
+    ("hour", DateTimeField::Hour),
+    ("minute", DateTimeField::Minute),
+    ("second", DateTimeField::Second),
+];
+
+/// HOUR(t) and the like as EXTRACT.
+fn calendar_part(function: &Function) -> Option<Expr> {
+    let name = function.name.to_string();
+    let (_, field) = CALENDAR.iter().find(|(part, _)| name.eq_ignore_ascii_case(part))?;
+    let [of] = arguments(function)?;
+    Some(Expr::Extract { field: field.clone(), syntax: ExtractSyntax::From, expr: Box::new(of) })
+}
+
+/// MOD(a, b) as `(a) % (b)`.
+fn remainder(function: &Function) -> Option<Expr> {
+    if !function.name.to_string().eq_ignore_ascii_case("mod") {
+        return None;
+    }
+    let [left, right] = arguments(function)?.map(|argument| Box::new(Expr::Nested(Box::new(argument))));
+    Some(Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Modulo, right })))
+}
+
+/// The arguments of a function that has so many, and nothing else in its parentheses.
+fn arguments<const N: usize>(function: &Function) -> Option<[Expr; N]> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let given = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    given.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 /// LISTAGG of one argument joins with a comma.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::{Column, DFSchema, ExprSchema, NullHandling, Result, ScalarValue, UnnestOptions};
+use datafusion_common::{Column, DFSchema, ExprSchema, NullHandling, Result, UnnestOptions};
 use datafusion_expr::logical_plan::{Extension, LogicalPlanBuilder};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::simplify::SimplifyContext;
@@ -19,7 +19,9 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Ident, ObjectName, Obje
 use super::errors::through;
 use crate::error::Error;
 use crate::eval::{TimeWindow, readable_type};
+use crate::plan::MILLISECOND;
 use crate::plan::lower::Sessions;
+use crate::plan::moments::months_and_nanoseconds;
 
 /// The columns that windows add.
 pub(super) const START: &str = "window_start";
@@ -95,7 +97,7 @@ impl Kind {
         let figure = |index: usize| -> crate::error::Result<i64> {
             let what = names[index].to_lowercase();
             match milliseconds(&figures[index], self.name(), &what)? {
-                1.. => Ok(milliseconds(&figures[index], self.name(), &what)?),
+                positive @ 1.. => Ok(positive),
                 _ => Err(Error::invalid(format!("{}: the {what} is not positive", self.name()))),
             }
         };
@@ -134,28 +136,17 @@ fn milliseconds(interval: &Expr, function: &str, what: &str) -> crate::error::Re
     let Expr::Literal(value, _) = &folded else {
         return Err(Error::invalid(format!("{function}: the {what} is an interval that does not change, as INTERVAL '5' SECOND")));
     };
-    const NANOSECONDS: i128 = 1_000_000;
-    const DAY: i128 = 86_400_000 * NANOSECONDS;
-    let (months, nanoseconds) = match value {
-        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
-            (interval.months, i128::from(interval.days) * DAY + i128::from(interval.nanoseconds))
-        }
-        ScalarValue::IntervalDayTime(Some(interval)) => {
-            (0, i128::from(interval.days) * DAY + i128::from(interval.milliseconds) * NANOSECONDS)
-        }
-        ScalarValue::IntervalYearMonth(Some(months)) => (*months, 0),
-        other => {
-            let given = readable_type(&other.data_type());
-            return Err(Error::invalid(format!("{function}: the {what} is {given}, not an interval, as INTERVAL '5' SECOND")));
-        }
+    let Some((months, nanoseconds)) = months_and_nanoseconds(value) else {
+        let given = readable_type(&value.data_type());
+        return Err(Error::invalid(format!("{function}: the {what} is {given}, not an interval, as INTERVAL '5' SECOND")));
     };
     if months != 0 {
         return Err(Error::unsupported(format!("{function}: a {what} in months or years, which are of no one length; say days")));
     }
-    if nanoseconds % NANOSECONDS != 0 {
+    if nanoseconds % MILLISECOND != 0 {
         return Err(Error::unsupported(format!("{function}: a {what} of less than a millisecond")));
     }
-    i64::try_from(nanoseconds / NANOSECONDS).map_err(|_| Error::invalid(format!("{function}: the {what} is too long")))
+    i64::try_from(nanoseconds / MILLISECOND).map_err(|_| Error::invalid(format!("{function}: the {what} is too long")))
 }
 
 /// The relation that a call in FROM gives.

@@ -8,7 +8,7 @@ use std::fmt;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::model::{Arrangement, Bag, Cell, Feed, Node, Policy, Retention, Row, Source, World};
+use super::model::{Arrangement, Bag, Cell, Feed, Node, Operator, Policy, Retention, Row, Source, World, add};
 use super::operators::{Aggregate, Join, On, SetOperation, combined, grouped, joined, keys_are_equal, tested};
 use super::settings::Settings;
 use super::tables::Table;
@@ -60,6 +60,10 @@ pub enum Shape {
     Above,
     /// Rows of `l`, each with the number of rows of `r` that have its key: a scalar subquery for each row.
     Counting,
+    /// Rows of `l`, each with whether its key is IN a subquery over `r`, or NOT IN, and whether it EXISTS in `c`.
+    Marking {
+        not: bool,
+    },
     Set(SetOperation),
     /// The rows of each key whose ROW_NUMBER is at most, or is, so much.
     Top {
@@ -166,7 +170,9 @@ impl Shape {
                 Shape::Top { rank, at_most, shows_rank: rng.random_bool(0.5), descending: rng.random_bool(0.5) }
             }
             10 => Shape::Over(pick(rng, &[Window::Running, Window::Partition, Window::Lag])),
-            _ if rng.random_bool(0.3) => pick(rng, &[Shape::Above, Shape::Counting]),
+            _ if rng.random_bool(0.3) => {
+                pick(rng, &[Shape::Above, Shape::Counting, Shape::Marking { not: false }, Shape::Marking { not: true }])
+            }
             _ => {
                 let beside = pick(rng, &[Beside::Nothing, Beside::Nothing, Beside::OrAboveOne, Beside::AndExists]);
                 Shape::In { not: rng.random_bool(0.6), beside }
@@ -200,7 +206,9 @@ impl Shape {
             Shape::Group { table, .. } | Shape::Total { table, .. } | Shape::Distinct { table } => vec![*table],
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => vec![Table::P],
             Shape::Join { other, .. } => vec![Table::L, *other],
-            Shape::Cascade { .. } | Shape::In { beside: Beside::AndExists, .. } => vec![Table::L, Table::R, Table::C],
+            Shape::Cascade { .. } | Shape::In { beside: Beside::AndExists, .. } | Shape::Marking { .. } => {
+                vec![Table::L, Table::R, Table::C]
+            }
             Shape::GroupOfJoin { .. } | Shape::Union | Shape::In { .. } | Shape::Above | Shape::Counting | Shape::Set(_) => {
                 vec![Table::L, Table::R]
             }
@@ -223,7 +231,7 @@ impl Shape {
             Shape::GroupingSets { .. } | Shape::Over(Window::Lag) => &[&["p"]],
             Shape::Top { .. } | Shape::Over(_) => &[&["l"]],
             Shape::Join { other: Table::P, .. } => &[&["l", "p"]],
-            Shape::In { beside: Beside::AndExists, .. } => &[&["l", "r", "c"]],
+            Shape::In { beside: Beside::AndExists, .. } | Shape::Marking { .. } => &[&["l", "r", "c"]],
             Shape::Join { .. } | Shape::Set(_) | Shape::In { .. } | Shape::Above | Shape::Counting => &[&["l", "r"]],
             Shape::GroupOfJoin { .. } => &[&["l", "r"], &["l+r"]],
             Shape::Cascade { .. } => &[&["l", "r"], &["l+r", "c"]],
@@ -282,6 +290,11 @@ impl Shape {
                 }
             }
             Shape::Above => "SELECT k, v FROM l WHERE v > (SELECT MIN(w) FROM r)".into(),
+            Shape::Marking { not } => {
+                let not = if *not { "NOT " } else { "" };
+                let exists = "EXISTS (SELECT 1 FROM c WHERE c.k = l.k)";
+                format!("SELECT k, v, CAST(k {not}IN (SELECT k FROM r) AS INT) AS i, CAST({exists} AS INT) AS e FROM l")
+            }
             Shape::Counting => "SELECT k, v, (SELECT COUNT(*) FROM r WHERE r.k = l.k) AS n FROM l".into(),
             Shape::Set(operation) => {
                 let words = match operation {
@@ -433,20 +446,41 @@ impl View {
                 Node::ungrouped(inputs, tested(passes), policy)
             }
             Shape::Above => {
-                let least = |_: &Row, rows: &[Row]| vec![vec![Aggregate::Min.of(rows, 1)]];
-                let least = groups(vec![Feed::of(table_of(Table::R))], |_: &Row| vec![], side("r"), vec![vec![]], least, own);
-                let inputs = vec![rows_of(Table::L, side("l")), Arrangement::of_rows(Source::Node(world.add(least)), side("r"))];
+                let key = |_: &Row| vec![];
+                let least = grouped(Box::new(key), vec![vec![]], |_, rows| vec![vec![Aggregate::Min.of(rows, 1)]]);
+                let of_r = Arrangement::new(vec![Feed::of(table_of(Table::R))], Box::new(key), side("r"));
                 let is_above: On = Box::new(|l, least| least[0] != Cell::Null && l[1] > least[0]);
-                let join = world.add(Node::ungrouped(inputs, joined(Join::Inner, [2, 1], is_above), policy));
-                spread(Source::Node(join), |row| vec![row[..2].to_vec()])
+                let test = with_answers(least, joined(Join::Inner, [2, 1], is_above));
+                let shown = shown(test, |row| row[..2].to_vec());
+                Node::ungrouped(vec![rows_of(Table::L, side("l")), of_r], shown, policy)
             }
             Shape::Counting => {
                 let count = |group: &Row, rows: &[Row]| vec![vec![group[0].clone(), Aggregate::Rows.of(rows, 0)]];
-                let counts = groups(vec![Feed::of(table_of(Table::R))], by(0), side("r"), vec![], count, own);
-                let inputs = vec![rows_of(Table::L, side("l")), Arrangement::of_rows(Source::Node(world.add(counts)), side("r"))];
-                let join = world.add(Node::ungrouped(inputs, joined(Join::Left, [2, 2], Box::new(keys_are_equal)), policy));
+                let of_r = Arrangement::new(vec![Feed::of(table_of(Table::R))], Box::new(by(0)), side("r"));
+                let beside = joined(Join::Left, [2, 2], Box::new(keys_are_equal));
+                let beside = with_answers(grouped(Box::new(by(0)), vec![], count), beside);
                 let count = |cell: &Cell| if *cell == Cell::Null { Cell::Int(0) } else { cell.clone() };
-                spread(Source::Node(join), move |row| vec![[row[..2].to_vec(), vec![count(&row[3])]].concat()])
+                let shown = shown(beside, move |row| [row[..2].to_vec(), vec![count(&row[3])]].concat());
+                Node::ungrouped(vec![rows_of(Table::L, side("l")), of_r], shown, policy)
+            }
+            Shape::Marking { not } => {
+                let not = *not;
+                let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r")), rows_of(Table::C, side("c"))];
+                let marked = move |inputs: &[&Bag]| {
+                    let mut said = Bag::new();
+                    for (l, n) in inputs[0] {
+                        let is_null = |r: &Row| l[0] == Cell::Null || r[0] == Cell::Null;
+                        let is_in = match inputs[1].keys().any(|r| keys_are_equal(l, r)) {
+                            true => Cell::Int(i64::from(!not)),
+                            false if inputs[1].keys().any(is_null) => Cell::Null,
+                            false => Cell::Int(i64::from(not)),
+                        };
+                        let exists = Cell::Int(i64::from(inputs[2].keys().any(|c| keys_are_equal(l, c))));
+                        add(&mut said, &[l.clone(), vec![is_in, exists]].concat(), *n);
+                    }
+                    said
+                };
+                Node::ungrouped(inputs, Box::new(move |inputs| [(Row::new(), marked(inputs))].into()), policy)
             }
             Shape::Set(operation) => {
                 let inputs = vec![rows_of(Table::L, side("l")), rows_of(Table::R, side("r"))];
@@ -521,9 +555,22 @@ fn groups(
     Node::grouped(input, grouped(Box::new(key), always, answer), policy)
 }
 
-/// Each row of a source as others, of which nothing is remembered.
-fn spread(source: Source, each: impl Fn(&Row) -> Vec<Row> + 'static) -> Node {
-    Node::streamed(vec![Feed { source, each: Box::new(each) }])
+/// A join of the first input with what another operator says of the second.
+fn with_answers(of_second: Operator, join: Operator) -> Operator {
+    Box::new(move |inputs| {
+        let mut said = Bag::new();
+        of_second(&inputs[1..]).values().flatten().for_each(|(row, n)| add(&mut said, row, *n));
+        join(&[inputs[0], &said])
+    })
+}
+
+/// What an operator without groups says, of which something else is shown.
+fn shown(of: Operator, each: impl Fn(&Row) -> Row + 'static) -> Operator {
+    Box::new(move |inputs| {
+        let mut said = Bag::new();
+        of(inputs).values().flatten().for_each(|(row, n)| add(&mut said, &each(row), *n));
+        [(Row::new(), said)].into()
+    })
 }
 
 fn all_of(aggregates: &[Aggregate], rows: &[Row], column: usize) -> Row {

@@ -1,0 +1,29 @@
+-- Nexmark q19, auction top-10.
+-- The ten highest bids for each auction, with their places; of equal bids the earlier comes first.
+-- A bid that comes into the ten moves the places of those below it.
+--
+--     weir run queries/nexmark/q19.sql
+CREATE TABLE events (
+  event_type INT,
+  person  ROW<id BIGINT, name VARCHAR, email_address VARCHAR, credit_card VARCHAR, city VARCHAR, state VARCHAR,
+              date_time TIMESTAMP(3), extra VARCHAR>,
+  auction ROW<id BIGINT, item_name VARCHAR, description VARCHAR, initial_bid BIGINT, reserve BIGINT,
+              date_time TIMESTAMP(3), expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra VARCHAR>,
+  bid     ROW<auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR,
+              date_time TIMESTAMP(3), extra VARCHAR>,
+  date_time AS CASE event_type WHEN 0 THEN person.date_time WHEN 1 THEN auction.date_time ELSE bid.date_time END,
+  WATERMARK FOR date_time AS date_time - INTERVAL '4' SECOND
+) WITH ('connector' = 'nexmark', 'events' = '100000', 'event-rate' = '200', 'base-time' = '2015-07-14 23:59:58');
+
+CREATE VIEW bid AS
+SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, date_time, bid.extra
+FROM events WHERE event_type = 2;
+
+CREATE MATERIALIZED VIEW q19 AS
+SELECT auction, bidder, price, channel, url, date_time, extra, place
+FROM (SELECT auction, bidder, price, channel, url, date_time, extra,
+             ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC, date_time) AS place
+      FROM bid) AS ranked
+WHERE place <= 10;
+
+SELECT auction, place, bidder, price FROM q19 ORDER BY auction, place LIMIT 10;
