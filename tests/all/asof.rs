@@ -8,16 +8,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir::engine::{Clock, Engine};
 
+use crate::both::{Both, both};
+use crate::published::Published;
 use crate::sqlite::Sqlite;
 use crate::value::{self, difference};
 
 const STEPS: usize = 8;
-
-/// A query in the words of both engines.
-struct Both {
-    weir: String,
-    sqlite: String,
-}
 
 /// The nearest row of `table` to a left row: SQLite's. Of several with one time it is the greatest.
 fn nearest(table: &str, key: &str, comparison: &str, order: &str) -> String {
@@ -37,40 +33,35 @@ fn queries() -> Vec<Both> {
     ];
     for (condition, comparison, order) in matches {
         let by_key = nearest("b", "m.k = a.k", comparison, order);
-        all.push(Both {
-            weir: format!(
-                "SELECT a.id, a.x, b.k, b.y, b.z, CAST(b.ts AS BIGINT) FROM a ASOF JOIN b MATCH_CONDITION ({condition}) ON a.k = b.k"
-            ),
-            sqlite: format!("SELECT a.id, a.x, b.k, b.y, b.z, b.ts FROM a LEFT JOIN b ON b.rowid = {by_key}"),
-        });
+        all.push(both(
+            format!("SELECT a.id, a.x, b.k, b.y, b.z, CAST(b.ts AS BIGINT) FROM a ASOF JOIN b MATCH_CONDITION ({condition}) ON a.k = b.k"),
+            format!("SELECT a.id, a.x, b.k, b.y, b.z, b.ts FROM a LEFT JOIN b ON b.rowid = {by_key}"),
+        ));
         let of_all = nearest("b", "1", comparison, order);
-        all.push(Both {
-            weir: format!("SELECT a.id, b.y FROM a ASOF JOIN b MATCH_CONDITION ({condition}) WHERE b.y > a.x OR b.y IS NULL"),
-            sqlite: format!("SELECT a.id, b.y FROM a LEFT JOIN b ON b.rowid = {of_all} WHERE b.y > a.x OR b.y IS NULL"),
-        });
-        all.push(Both {
-            weir: format!("SELECT k, COUNT(*), COUNT(y), SUM(y) FROM a ASOF JOIN b MATCH_CONDITION ({condition}) USING (k) GROUP BY k"),
-            sqlite: format!("SELECT a.k, COUNT(*), COUNT(b.y), SUM(b.y) FROM a LEFT JOIN b ON b.rowid = {by_key} GROUP BY a.k"),
-        });
+        all.push(both(
+            format!("SELECT a.id, b.y FROM a ASOF JOIN b MATCH_CONDITION ({condition}) WHERE b.y > a.x OR b.y IS NULL"),
+            format!("SELECT a.id, b.y FROM a LEFT JOIN b ON b.rowid = {of_all} WHERE b.y > a.x OR b.y IS NULL"),
+        ));
+        all.push(both(
+            format!("SELECT k, COUNT(*), COUNT(y), SUM(y) FROM a ASOF JOIN b MATCH_CONDITION ({condition}) USING (k) GROUP BY k"),
+            format!("SELECT a.k, COUNT(*), COUNT(b.y), SUM(b.y) FROM a LEFT JOIN b ON b.rowid = {by_key} GROUP BY a.k"),
+        ));
     }
     let version = nearest("r", "m.k = a.k", "m.ts <=", "DESC");
     let all_versions =
         [("JOIN", "1", ""), ("LEFT JOIN", "1", ""), ("JOIN", "r.y > a.x", " AND r.y > a.x"), ("LEFT JOIN", "r.y = a.x", " AND r.y = a.x")];
     for (join, asked, condition) in all_versions {
-        all.push(Both {
-            weir: format!(
-                "SELECT a.id, r.k, CAST(r.ts AS BIGINT), r.y, r.z FROM a {join} r FOR SYSTEM_TIME AS OF a.ts ON a.k = r.k{condition}"
-            ),
-            sqlite: format!("SELECT a.id, r.k, r.ts, r.y, r.z FROM a {join} r ON r.rowid = {version} AND {asked}"),
-        });
+        all.push(both(
+            format!("SELECT a.id, r.k, CAST(r.ts AS BIGINT), r.y, r.z FROM a {join} r FOR SYSTEM_TIME AS OF a.ts ON a.k = r.k{condition}"),
+            format!("SELECT a.id, r.k, r.ts, r.y, r.z FROM a {join} r ON r.rowid = {version} AND {asked}"),
+        ));
     }
     let (of_b, of_r) = (nearest("b", "m.k = a.k", "m.ts <", "DESC"), nearest("r", "m.k = b.y", "m.ts <=", "DESC"));
-    all.push(Both {
-        weir: "SELECT a.id, b.z AS bz, v.z AS vz FROM a ASOF JOIN b MATCH_CONDITION (a.ts > b.ts) ON a.k = b.k
-               LEFT JOIN r FOR SYSTEM_TIME AS OF a.ts AS v ON b.y = v.k"
-            .into(),
-        sqlite: format!("SELECT a.id, b.z, v.z FROM a LEFT JOIN b ON b.rowid = {of_b} LEFT JOIN r AS v ON v.rowid = {of_r}"),
-    });
+    all.push(both(
+        "SELECT a.id, b.z AS bz, v.z AS vz FROM a ASOF JOIN b MATCH_CONDITION (a.ts > b.ts) ON a.k = b.k
+               LEFT JOIN r FOR SYSTEM_TIME AS OF a.ts AS v ON b.y = v.k",
+        format!("SELECT a.id, b.z, v.z FROM a LEFT JOIN b ON b.rowid = {of_b} LEFT JOIN r AS v ON v.rowid = {of_r}"),
+    ));
     all
 }
 
@@ -93,10 +84,8 @@ fn moment(milliseconds: &str) -> String {
 
 /// A row of `table`, in the words of both engines.
 fn row(rng: &mut StdRng, table: &str, times: i64) -> Both {
-    let with_time = |ts: &str, before: &str, after: &str| Both {
-        weir: format!("({before}, {}, {after})", moment(ts)),
-        sqlite: format!("({before}, {ts}, {after})"),
-    };
+    let with_time =
+        |ts: &str, before: &str, after: &str| both(format!("({before}, {}, {after})", moment(ts)), format!("({before}, {ts}, {after})"));
     let z = pick(rng, &["'p'", "'q'", "NULL"]);
     match table {
         "a" => {
@@ -111,10 +100,16 @@ fn row(rng: &mut StdRng, table: &str, times: i64) -> Both {
     }
 }
 
+struct View {
+    name: String,
+    query: Both,
+    published: Published,
+}
+
 struct Run {
     engine: Engine,
     sqlite: Sqlite,
-    views: Vec<(String, Both)>,
+    views: Vec<View>,
     times: i64,
 }
 
@@ -140,7 +135,8 @@ impl Run {
             let name = format!("v{}", self.views.len());
             let create = format!("CREATE MATERIALIZED VIEW {name} AS {}", query.weir);
             self.engine.execute(&create).unwrap_or_else(|e| panic!("{e}: {create}"));
-            self.views.push((name, query));
+            let published = Published::of(&self.engine, &name);
+            self.views.push(View { name, query, published });
         }
     }
 
@@ -173,12 +169,16 @@ impl Run {
         }
     }
 
-    fn compare(&self) -> Result<(), String> {
-        for (name, query) in &self.views {
-            let got = self.engine.query(&format!("SELECT * FROM {name}")).map_err(|e| format!("{e}\nof {}", query.weir))?;
-            if let Some(message) = difference(&value::rows(&got), &self.sqlite.query(&query.sqlite)?) {
-                return Err(format!("{message}\nof {}", query.weir));
-            }
+    /// What a view shows, and what its changes come to, is what SQLite computes.
+    fn compare(&mut self) -> Result<(), String> {
+        self.engine.finish().map_err(|e| e.to_string())?;
+        for View { name, query, published } in &mut self.views {
+            let of_query = |message: String| format!("{message}\nof {}", query.weir);
+            let expected = self.sqlite.query(&query.sqlite)?;
+            let got = self.engine.query(&format!("SELECT * FROM {name}")).map_err(|e| of_query(e.to_string()))?;
+            difference(&value::rows(&got), &expected).map_or(Ok(()), |message| Err(of_query(message)))?;
+            published.follow().map_err(of_query)?;
+            difference(&published.rows(), &expected).map_or(Ok(()), |message| Err(of_query(format!("its changes: {message}"))))?;
         }
         Ok(())
     }

@@ -16,12 +16,12 @@ use rand::{Rng, SeedableRng};
 use weir::Engine;
 use weir::text::line;
 
-const TICK: i64 = 1000;
+pub const TICK: i64 = 1000;
 const BOUND: i64 = 2000;
 const TTL: i64 = 5000;
 
 /// What begins the clock of these tests: 2026-01-01, in milliseconds.
-const START: i64 = 1_767_225_600_000;
+pub const START: i64 = 1_767_225_600_000;
 
 /// A time in milliseconds, a key and a value.
 type Row = (i64, i32, i64);
@@ -38,15 +38,15 @@ fn rows(rng: &mut StdRng, count: usize) -> Vec<Row> {
 }
 
 /// The rows in another order, in which none comes after one that is later by more than the bound.
-fn shuffled(rows: &[Row], rng: &mut StdRng) -> Vec<Row> {
-    let mut keyed: Vec<(i64, Row)> = rows.iter().map(|row| (row.0 + rng.random_range(0..=BOUND), *row)).collect();
+pub fn shuffled<R: Copy>(rows: &[R], time: impl Fn(&R) -> i64, bound: i64, rng: &mut StdRng) -> Vec<R> {
+    let mut keyed: Vec<(i64, R)> = rows.iter().map(|row| (time(row) + rng.random_range(0..=bound), *row)).collect();
     keyed.shuffle(rng);
     keyed.sort_by_key(|(key, _)| *key);
     keyed.into_iter().map(|(_, row)| row).collect()
 }
 
 /// The rows in pieces of random sizes.
-fn pieces(rows: &[Row], rng: &mut StdRng) -> Vec<Vec<Row>> {
+pub fn pieces<R: Copy>(rows: &[R], rng: &mut StdRng) -> Vec<Vec<R>> {
     let mut rest = rows;
     let mut made = Vec::new();
     while !rest.is_empty() {
@@ -57,7 +57,7 @@ fn pieces(rows: &[Row], rng: &mut StdRng) -> Vec<Vec<Row>> {
     made
 }
 
-fn timestamp(ms: i64) -> String {
+pub fn timestamp(ms: i64) -> String {
     let (seconds, millis) = (ms.rem_euclid(86_400_000) / 1000, ms % 1000);
     let day = (ms - START) / 86_400_000 + 1;
     format!("2026-01-{day:02} {:02}:{:02}:{:02}.{millis:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
@@ -85,7 +85,7 @@ impl Printed {
     }
 
     /// The lines of a sink, in order.
-    fn of(&self, sink: &str) -> Vec<String> {
+    pub fn of(&self, sink: &str) -> Vec<String> {
         self.all().lines().filter_map(|line| Some(line.strip_prefix(sink)?.strip_prefix("> ")?.to_string())).collect()
     }
 }
@@ -202,7 +202,7 @@ fn what_is_published_does_not_depend_on_order_within_the_bound_on_batches_or_on_
         let sorted = rows(&mut rng, 70);
         let mut others: Option<[Vec<String>; 2]> = None;
         for (attempt, way) in [Way::Inserts, Way::Files, Way::Inserts, Way::Files].into_iter().enumerate() {
-            let order = if attempt == 0 { sorted.clone() } else { shuffled(&sorted, &mut rng) };
+            let order = if attempt == 0 { sorted.clone() } else { shuffled(&sorted, |row| row.0, BOUND, &mut rng) };
             let (engine, printed) = run(&pieces(&order, &mut rng), way, 1 + attempt / 2, "", VIEWS, &format!("bound-{seed}-{attempt}"));
             let place = format!("seed {seed}, attempt {attempt}, {way:?}");
             assert_eq!(printed.of("plain"), published(&sorted, None), "{place}");
