@@ -328,6 +328,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::rc::Rc;
+    use std::time::{Duration, Instant};
 
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
@@ -457,5 +458,41 @@ mod tests {
         // Nothing is beyond the least time, and NULL has no place.
         assert_eq!(place(true, &[1, 0, 0, 7]), None);
         assert_eq!(place(false, &[0, 0, 0, 7]), None);
+    }
+
+    /// How long a hundred moments take, at each of which a left row and a right row come to a key that has so many of each.
+    fn cost(rows: u32) -> Duration {
+        timely::execute_directly(move |worker| {
+            let (mut lefts, mut rights, probe) = worker.dataflow::<Time, _, _>(|scope| {
+                let (lefts, left) = scope.new_input_with_builder::<UpdatesBuilder>();
+                let (rights, right) = scope.new_input_with_builder::<UpdatesBuilder>();
+                let matching = Matching { width: 5, strict: false, absent: None };
+                (lefts, rights, asof(arrange_rows(left, "Left"), arrange_rows(right, "Right"), 0, matching).probe().0)
+            });
+            let mut step = |times: &mut dyn Iterator<Item = u32>, now: Time| {
+                let (mut left, mut right) = (Updates::default(), Updates::default());
+                for time in times {
+                    left.push(&[7], &[&[PRESENT][..], &time.to_be_bytes()].concat(), now, 1);
+                    right.push(&[7], &[&[PRESENT][..], &(!time).to_be_bytes()].concat(), now, 1);
+                }
+                lefts.send_batch(&mut left);
+                rights.send_batch(&mut right);
+                lefts.advance_to(now + 1);
+                rights.advance_to(now + 1);
+                worker.step_while(|| probe.less_than(&(now + 1)));
+            };
+            step(&mut (0..rows).map(|row| 1000 * row), 1);
+            let start = Instant::now();
+            // In the midst of them, where no two meet.
+            (0..100).for_each(|change| step(&mut std::iter::once(1000 * (rows / 2) + 1 + change), 2 + Time::from(change)));
+            start.elapsed()
+        })
+    }
+
+    #[test]
+    fn a_change_costs_no_more_in_a_key_with_a_long_history() {
+        let least = |rows| (0..3).map(|_| cost(rows)).min().unwrap_or_default();
+        let (short, long) = (least(100), least(100_000));
+        assert!(long < 10 * short, "{long:?} with 100 000 rows, {short:?} with 100");
     }
 }
