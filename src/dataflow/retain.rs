@@ -21,6 +21,7 @@
 //! A million scopes may be due at one instant. What is due is worked off in rounds of bounded length, between which the
 //! worker's other operators run.
 
+mod deadlines;
 mod names;
 mod remembered;
 mod scopes;
@@ -47,6 +48,7 @@ use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
 use scopes::{ScopeId, Scopes};
 
+pub use deadlines::Deadlines;
 pub use remembered::Remembered;
 
 /// A retained arrangement at work, for whoever asks how it is or changes what it forgets.
@@ -126,27 +128,27 @@ pub enum Writes {
     Upserts,
 }
 
-/// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them as `retention` says.
-pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
+/// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them at their `deadlines`.
+pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
     DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
 {
     if peers(stream.scope()) == 1 {
-        arrange_core(stream, Pipeline, retention, writes, name)
+        arrange_core(stream, Pipeline, deadlines, writes, name)
     } else {
-        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), retention, writes, name)
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name)
     }
 }
 
-fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, retention: Retention, writes: Writes, name: &str) -> Retained<'s, C>
+fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
 where
     C: Remembered + timely::Container + Clone,
     P: ParallelizationContract<Time, C>,
 {
     let scope = stream.scope();
-    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(retention), expired: 0, late_retractions: 0, lower: 0 }));
+    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(deadlines), expired: 0, late_retractions: 0, lower: 0 }));
     let kept = Rc::clone(&keeper);
     let mut trace = None;
     let trace_out = &mut trace;
@@ -196,12 +198,12 @@ struct Life {
 }
 
 impl Forgetting {
-    /// Takes note of a write to a scope, which comes into being with it or again.
-    fn write(&mut self, life: &mut Life, scope: &[u8], now: u64) {
+    /// Takes note of a write of a row of a scope, which comes into being with it or again.
+    fn write(&mut self, life: &mut Life, (scope, row): (&[u8], &[u8]), now: u64) {
         match life.id {
-            Some(id) if life.alive => self.scopes.touch(id, now),
-            Some(id) => self.scopes.revive(id, now),
-            None => life.id = Some(self.scopes.create(life.hash, scope, life.key_len, now)),
+            Some(id) if life.alive => self.scopes.touch(id, row, now),
+            Some(id) => self.scopes.revive(id, row, now),
+            None => life.id = Some(self.scopes.create(life.hash, (scope, row), life.key_len, now)),
         }
         life.alive = true;
     }
@@ -404,7 +406,9 @@ impl<C: Remembered> Round<C> {
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);
         } else if plain && id.is_none_or(|id| forgetting.due(id) > now) {
-            forgetting.write(&mut life, scope, now);
+            // Of a group's rows the last is the one with the latest time, where that is what counts.
+            let (last, index) = sealed.at(end - 1);
+            forgetting.write(&mut life, (scope, last.order(index)), now);
             if life.id.is_none_or(|id| forgetting.due(id) < self.horizon()) {
                 self.gather(sealed, start, end);
                 self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
@@ -419,7 +423,8 @@ impl<C: Remembered> Round<C> {
                     self.life.clear();
                 }
                 if self.apply(sealed, number, key_len, life.base, forgetting) {
-                    forgetting.write(&mut life, scope, now);
+                    let (updates, index) = sealed.at(self.events[number].first);
+                    forgetting.write(&mut life, (scope, updates.order(index)), now);
                 }
             }
         }
@@ -498,7 +503,7 @@ impl<C: Remembered> Round<C> {
                 self.life.clear();
                 self.life.extend(next.map(|_| (*position, C::of_rows(1))));
             }
-            forgetting.write(life, key, now);
+            forgetting.write(life, (key, key), now);
         }
     }
 

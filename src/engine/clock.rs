@@ -82,6 +82,11 @@ impl Timeline {
         lock(&self.state).clock()
     }
 
+    /// What time follows, if somebody has said so.
+    pub fn chosen_clock(&self) -> Option<Clock> {
+        lock(&self.state).chosen
+    }
+
     /// How often a wall clock moves when no rows come; what the times of rows are rounded down to under an event clock.
     pub fn tick(&self) -> Duration {
         lock(&self.state).tick()

@@ -19,13 +19,16 @@ use super::table::find;
 use super::time::LAST_INSTANT;
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Column, RowType, Scalar, Step};
+use crate::plan::{Changes, Column, RowType, Scalar, Step, TimeColumn};
 use crate::sql::duration::{format_duration, parse_duration};
 use crate::sql::planner::{self, Purpose};
 use crate::sql::statement::{ColumnKind, CreateTable, SqlOption};
 
 /// What becomes of rows behind their table's watermark.
 pub(super) const LATE: &str = "late";
+
+/// By how much they may be behind it and are accepted.
+pub(super) const ALLOWED_LATENESS: &str = "allowed_lateness";
 
 /// After how long without rows a table does not hold back engine time.
 pub(super) const IDLE_TIMEOUT: &str = "idle_timeout";
@@ -37,6 +40,7 @@ const FLINK_IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 pub(super) struct EventTime {
     /// The time column.
     pub name: String,
+    column: usize,
     pub late: Late,
     pub idle_timeout: Option<Duration>,
     /// The watermark as it was written.
@@ -50,8 +54,20 @@ pub(super) struct EventTime {
 pub(super) enum Late {
     /// It is dropped, and counted.
     Drop,
-    /// It comes at the watermark, which is the earliest time that is not complete, and is counted.
-    Accept,
+    /// It comes at the watermark, which is the earliest time that is not complete, and is counted; one that is farther behind
+    /// than so many milliseconds, if that is said, is dropped.
+    Accept { lateness: Option<i64> },
+}
+
+impl Late {
+    /// Whether a row of this time is left out where the watermark is `by`.
+    pub fn drops(self, time: i64, by: Option<i64>) -> bool {
+        let behind = by.map_or(0, |by| by.saturating_sub(time));
+        match self {
+            Late::Drop => behind > 0,
+            Late::Accept { lateness } => lateness.is_some_and(|lateness| behind > lateness),
+        }
+    }
 }
 
 /// Rows with their times, in milliseconds since the epoch.
@@ -101,11 +117,23 @@ impl EventTime {
         let (late, idle_timeout) = said(&create.name, &options, retracts)?;
         Ok(Some(EventTime {
             name: watermark.column.clone(),
+            column,
             late,
             idle_timeout,
             text: format!("WATERMARK FOR {} AS {}", watermark.column, watermark.expr),
             project: Step::Project(columns.collect::<Result<_>>()?),
         }))
+    }
+
+    /// The time column of rows that only ever come, or do what is said.
+    pub fn column(&self, otherwise: Option<&'static str>) -> TimeColumn {
+        let changes = match (otherwise, self.late) {
+            (Some(what), _) => Changes::Always(what),
+            (None, Late::Drop) => Changes::Until(0),
+            (None, Late::Accept { lateness: Some(lateness) }) => Changes::Until(lateness),
+            (None, Late::Accept { lateness: None }) => Changes::Always("are accepted however late ('allowed_lateness' says how late)"),
+        };
+        TimeColumn { column: self.column, changes }
     }
 
     /// Times for rows with all their columns. A row of which `needs_no_time` has time 0 where it has none: the removal of a
@@ -141,8 +169,9 @@ impl EventTime {
     /// The clause, and what becomes of late rows and idle times.
     pub fn describe(&self) -> String {
         let late = match self.late {
-            Late::Drop => "late rows are dropped",
-            Late::Accept => "late rows are accepted",
+            Late::Drop => "late rows are dropped".to_owned(),
+            Late::Accept { lateness: None } => "late rows are accepted".to_owned(),
+            Late::Accept { lateness: Some(lateness) } => format!("late rows are accepted for {}", format_duration(lateness.unsigned_abs())),
         };
         let idle = self.idle_timeout.map_or(String::new(), |idle| format!(", idle after {}", format_duration(idle.as_millis() as u64)));
         format!("{}, {late}{idle}", self.text)
@@ -171,7 +200,7 @@ fn check(time: Option<i64>) -> Result<i64, Untimed> {
 
 /// Whether an option is about a table's time, and not the connector's.
 pub(super) fn is_of_time(option: &SqlOption) -> bool {
-    [LATE, IDLE_TIMEOUT, FLINK_IDLE_TIMEOUT].iter().any(|name| name.eq_ignore_ascii_case(&option.name))
+    [LATE, ALLOWED_LATENESS, IDLE_TIMEOUT, FLINK_IDLE_TIMEOUT].iter().any(|name| name.eq_ignore_ascii_case(&option.name))
 }
 
 /// Whether an expression of a definition is `PROCTIME()`.
@@ -182,12 +211,12 @@ pub(super) fn is_proctime(expr: &ast::Expr) -> bool {
 /// What the options say of late rows and of idle times. What takes rows away corrects what it has said before, so its rows
 /// are late by nature: half of an update must not be lost.
 fn said(table: &str, options: &[&SqlOption], retracts: bool) -> Result<(Late, Option<Duration>)> {
-    let (mut late, mut idle) = (if retracts { Late::Accept } else { Late::Drop }, None);
+    let (mut late, mut lateness, mut idle) = (None, None, None);
     for option in options {
         let place = format!("{} of table '{table}'", option.name);
         if option.name.eq_ignore_ascii_case(LATE) {
-            late = match option.value.to_ascii_lowercase().as_str() {
-                "accept" => Late::Accept,
+            late = Some(match option.value.to_ascii_lowercase().as_str() {
+                "accept" => Late::Accept { lateness: None },
                 "drop" if retracts => {
                     return Err(Error::invalid(format!(
                         "{place}: its rows come with changes of earlier rows, which are late by nature: only 'accept' keeps both halves of an update"
@@ -195,12 +224,30 @@ fn said(table: &str, options: &[&SqlOption], retracts: bool) -> Result<(Late, Op
                 }
                 "drop" => Late::Drop,
                 other => return Err(Error::invalid(format!("{place} is 'drop' or 'accept', not '{other}'"))),
-            };
+            });
+        } else if option.name.eq_ignore_ascii_case(ALLOWED_LATENESS) {
+            lateness = parse_duration(&option.value).map_err(|error| Error::invalid(format!("{place}: {error}")))?;
+            if retracts {
+                return Err(Error::invalid(format!(
+                    "{place}: its rows come with changes of earlier rows, which are late by nature, however late"
+                )));
+            }
         } else {
             let millis = parse_duration(&option.value).map_err(|error| Error::invalid(format!("{place}: {error}")))?;
             idle = millis.map(|millis| Duration::from_millis(millis.unsigned_abs()));
         }
     }
+    let late = match (late, lateness) {
+        (Some(Late::Drop), Some(_)) => {
+            return Err(Error::invalid(format!(
+                "{ALLOWED_LATENESS} of table '{table}' beside '{LATE}' = 'drop': a row is dropped as soon as it is late, or accepted for a time"
+            )));
+        }
+        (_, Some(lateness)) => Late::Accept { lateness: Some(lateness) },
+        (Some(late), None) => late,
+        (None, None) if retracts => Late::Accept { lateness: None },
+        (None, None) => Late::Drop,
+    };
     Ok((late, idle))
 }
 

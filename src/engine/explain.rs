@@ -181,7 +181,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
                 State::Answers { key, .. } => names(key),
             }),
         ),
-        ("scope", true, text_or_null(&of_ttl(|retention| Some(retention.scope.to_string())))),
+        ("scope", true, text_or_null(&|a| a.retention.filter(|r| r.ttl.is_some() || r.closes.is_some()).map(|r| r.scope.to_string()))),
         ("ttl", true, text_or_null(&of_ttl(|retention| retention.ttl.map(format_duration)))),
         ("ttl_max", true, text_or_null(&of_ttl(|retention| retention.ttl_max.map(format_duration)))),
         ("on_expiry", true, text_or_null(&|a| a.forgets().then(|| a.memory.policy.to_string()))),

@@ -105,8 +105,13 @@ impl<'a> Names<'a> {
             )));
         }
         if !is_changed && !is_afresh {
-            // The rows of a materialized view are kept, so what reads it is to find them as they are.
-            return Ok(if view.materialized { view.plan.boundary() } else { view.plan.clone() });
+            return Ok(match self.purpose {
+                // The rows of a materialized view are kept, so what reads it is to find them as they are.
+                _ if view.materialized => view.plan.boundary(),
+                // What is over is in the answer, whether or not somebody needs it no more.
+                Purpose::Once { .. } => view.plan.without_derived_bounds(),
+                Purpose::Maintain => view.plan.clone(),
+            });
         }
         let names = Names::new(self.catalog, self.driver, self.transaction, self.purpose);
         let planned = names.plan(&view.query, &Retentions::none())?;

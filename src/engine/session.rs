@@ -91,7 +91,11 @@ impl Session {
             // What is answered once remembers nothing; its hints are checked all the same.
             Purpose::Once { .. } => Retentions::new(&Defaults::default(), &[], query)?,
         };
-        let planned = names.plan(query, &said)?;
+        let mut planned = names.plan(query, &said)?;
+        // Where rows come in the order of their times, what is over needs no state.
+        if purpose == Purpose::Maintain && self.driver.timeline().clock() == Clock::Event {
+            planned.plan = planned.plan.with_derived_bounds();
+        }
         Ok((planned, names.into_read()))
     }
 

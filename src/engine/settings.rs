@@ -22,7 +22,7 @@ impl Session {
     /// SET name = value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<Outcome> {
         match known(name)? {
-            "clock" => self.driver.timeline().set_clock(Some(clock(value)?))?,
+            "clock" => self.set_clock(Some(clock(value)?))?,
             "tick" => self.driver.timeline().set_tick(Some(tick(value)?)),
             setting => self.defaults.set(setting, value)?,
         }
@@ -39,12 +39,30 @@ impl Session {
             match *setting {
                 // What cannot be changed any more stays as it is when everything is reset.
                 "clock" if name.is_none() && self.driver.timeline().has_flowed() => {}
-                "clock" => self.driver.timeline().set_clock(self.default_clock)?,
+                "clock" => self.set_clock(self.default_clock)?,
                 "tick" => self.driver.timeline().set_tick(self.default_tick),
                 setting => self.defaults.reset(setting),
             }
         }
         Ok(Outcome::Done(format!("RESET {}", name.unwrap_or("ALL"))))
+    }
+
+    /// Changes the clock, unless what is defined counts on the one that is there: what forgets windows that are over has to see
+    /// rows in the order of their times.
+    fn set_clock(&self, clock: Option<Clock>) -> Result<()> {
+        let timeline = self.driver.timeline();
+        let before = timeline.chosen_clock();
+        timeline.set_clock(clock)?;
+        let counting = self.catalog.plans().find(|(_, plan)| plan.forgets_what_is_over());
+        match counting {
+            Some((member, _)) if timeline.clock() != Clock::Event => {
+                timeline.set_clock(before)?;
+                Err(Error::invalid(format!(
+                    "{member} is made for the clock 'event', by which it forgets what is over: SET clock stands before it"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Each setting and its value.

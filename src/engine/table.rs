@@ -143,19 +143,26 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        let get = |flow, row| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow }, row);
+        let get = |flow, row, time| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow, time }, row);
         let flow = match self.spec() {
             Some(_) if !self.primary_key.is_empty() => {
                 let others = (0..self.row.len()).filter(|column| !self.primary_key.contains(column));
                 let columns = self.primary_key.iter().copied().chain(others).map(|column| self.row.columns[column].clone());
-                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns)), self.primary_key.len());
+                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns), None), self.primary_key.len());
                 let retention = self.memory.retention(Scope::Group);
                 Flow::Upserts(Arc::new(Arrangement { retention, memory: self.memory.clone(), ..rows }))
             }
             Some(spec) if !spec.retracts() => Flow::Appends,
             _ => Flow::Changes,
         };
-        get(flow, self.row.clone())
+        let otherwise = match flow {
+            Flow::Appends => None,
+            Flow::Upserts(_) => Some("are replaced by later ones of their key"),
+            Flow::Changes if self.is_in_memory() => Some("can be updated and deleted at any time"),
+            Flow::Changes => Some("are taken away by its source at any time"),
+        };
+        let time = self.event_time.as_ref().map(|event_time| event_time.column(otherwise));
+        get(flow, self.row.clone(), time)
     }
 
     /// What the versions of its rows are; `history` has them all, where the table has only the last of each key.

@@ -235,7 +235,7 @@ impl Watermarks {
         for (row, (time, mark)) in stamped.times.iter().zip(&stamped.marks).enumerate() {
             let by = if judge == Judge::Rows { watermark.at } else { before };
             let is_late = by.is_some_and(|by| *time < by) && judge != Judge::Nobody && is_arrival(row);
-            if is_late && late == Late::Drop {
+            if is_late && late.drops(*time, by) {
                 dropped += 1;
                 placed.push(None);
                 continue;
@@ -255,8 +255,8 @@ impl Watermarks {
 
     /// Which rows of a step would be dropped if it came now.
     pub fn would_drop(&self, follower: Follower, stamped: &Stamped, late: Late) -> Vec<bool> {
-        let by = self.at(follower).filter(|_| late == Late::Drop);
-        stamped.times.iter().map(|time| by.is_some_and(|by| *time < by)).collect()
+        let by = self.at(follower);
+        stamped.times.iter().map(|time| late.drops(*time, by)).collect()
     }
 
     pub fn count_late(&mut self, table: &str, dropped: u64, accepted: u64) {
@@ -369,8 +369,8 @@ mod tests {
     #[test]
     fn a_late_row_that_is_accepted_comes_at_the_watermark_and_a_correction_is_never_late() {
         let (mut all, now) = following(&[A]);
-        place(&mut all, A, &[10], Judge::Rows, Late::Accept, now);
-        assert_eq!(place(&mut all, A, &[3], Judge::Rows, Late::Accept, now), [Some(8)]);
+        place(&mut all, A, &[10], Judge::Rows, Late::Accept { lateness: None }, now);
+        assert_eq!(place(&mut all, A, &[3], Judge::Rows, Late::Accept { lateness: None }, now), [Some(8)]);
         assert_eq!(place(&mut all, A, &[3], Judge::Nobody, Late::Drop, now), [Some(3)]);
         let removed = all.place(A, &rows(&[3]), (Judge::Rows, Late::Drop), |_| false, (SECOND, 0, now));
         assert_eq!(removed, [Some(8 * SECOND)]);

@@ -380,7 +380,8 @@ fn outlet_receiver(plan: &Plan, outlet: Option<Outlet>, post: Post) -> Result<Op
 
 /// Renders what an export needs.
 fn export(renderer: &mut Renderer<'_, '_>, plan: &Plan, kind: ExportKind, as_of: Time, receiver: Receiver) -> Result<()> {
-    if kind == ExportKind::Maintain && streams_a_source(plan, renderer) {
+    // What is over is forgotten under it, and is in the view all the same.
+    if kind == ExportKind::Maintain && (streams_a_source(plan, renderer) || plan.forgets_what_is_over()) {
         renderer.keep(plan)?;
     }
     let collection = renderer.collection(plan, 0)?;

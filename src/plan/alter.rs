@@ -11,7 +11,8 @@ pub type Figures = HashMap<Fingerprint, (Retention, Memory)>;
 impl Plan {
     /// What other figures `new` has than this plan, if it has no other differences.
     pub fn other_figures(&self, new: &Plan) -> Option<Figures> {
-        let same = |old: &Arrangement, new: &Arrangement| old.retention.is_some() == new.retention.is_some();
+        let kind = |arrangement: &Arrangement| arrangement.retention.map(|retention| retention.closes);
+        let same = |old: &Arrangement, new: &Arrangement| kind(old) == kind(new);
         let (old_all, new_all) = (self.arrangements_under(), new.arrangements_under());
         let figures = |old: &[Arrangement], new: &[Arrangement]| -> Option<Figures> {
             let pairs = old.iter().zip(new);

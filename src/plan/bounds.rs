@@ -1,14 +1,19 @@
 //! What bounds the state that a plan keeps.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use super::{Arrangement, Layout, Node, Origin, Plan, Policy};
+use super::derived::what_changes;
+use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh, TimeColumn};
+use crate::sql::duration::format_duration;
 
 /// What bounds an arrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
     /// It forgets by itself.
     Retention,
+    /// It forgets what is over, from an instant on that is so written.
+    Closes(String),
     /// What it reads is taken away again, so that it holds no more than what the operators under it remember; or it is one
     /// group's sums, whatever it reads.
     Input,
@@ -22,6 +27,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Bound::Retention => f.write_str("ttl"),
+            Bound::Closes(until) => write!(f, "until {until}"),
             Bound::Input => f.write_str("its input"),
             Bound::Filter => f.write_str("a temporal filter"),
             Bound::Nothing(reason) => write!(f, "unbounded because {reason}"),
@@ -33,11 +39,15 @@ impl Arrangement {
     /// What bounds it.
     pub fn bound(&self) -> Bound {
         let said = || match &self.memory.origin {
-            Origin::Default => "no state_ttl is set".to_owned(),
+            Origin::Default => match what_changes(self) {
+                Some(rows) => format!("no state_ttl is set, and {rows}"),
+                None => "no state_ttl is set".to_owned(),
+            },
             origin => format!("state_ttl is 'never' ({origin})"),
         };
         match self.input.limit() {
             _ if self.forgets() => Bound::Retention,
+            _ if let Some(until) = self.until() => Bound::Closes(until),
             Some(Limit::Filter) => Bound::Filter,
             Some(Limit::Memory) => Bound::Input,
             None if self.is_one_sum() => Bound::Input,
@@ -45,7 +55,42 @@ impl Arrangement {
         }
     }
 
-    /// Whether it forgets by itself.
+    /// When a scope is over, if the times of its rows say so.
+    pub fn closes(&self) -> Option<Closes> {
+        self.retention.and_then(|retention| retention.closes)
+    }
+
+    /// That in words.
+    fn until(&self) -> Option<String> {
+        let Closes { column, after } = self.closes()?;
+        let mut column = self.input.row().columns[column].clone();
+        if self.retention.is_some_and(|retention| retention.refresh == Refresh::Write) {
+            column.name = format!("the last {}", column.name);
+        }
+        // Of a time that is in the rows themselves: as long as engine time is not past it.
+        Some(match after.rem_euclid(1_000) {
+            1 => format!("after {}", after_column(&column, after - 1)),
+            _ => after_column(&column, after),
+        })
+    }
+
+    /// The tables' time columns from which it is known when a scope is over.
+    pub(super) fn times(&self) -> Vec<String> {
+        let (mut times, mut open, mut seen) = (Vec::new(), vec![&self.input], HashSet::new());
+        while let Some(plan) = open.pop() {
+            if !seen.insert(plan.fingerprint()) {
+                continue;
+            }
+            if let Node::Get { name, time: Some(TimeColumn { column, changes: Changes::Until(_) }), .. } = plan.node() {
+                times.push(format!("{name}.{}", plan.row().columns[*column].name));
+            }
+            open.extend(plan.inputs());
+        }
+        times.sort();
+        times
+    }
+
+    /// Whether it forgets by a ttl.
     pub fn forgets(&self) -> bool {
         self.retention.is_some_and(|retention| retention.ttl.is_some())
     }
@@ -56,7 +101,17 @@ impl Arrangement {
     }
 
     fn limit(&self) -> Option<Limit> {
-        if self.bound() == Bound::Retention { Some(Limit::Memory) } else { self.input.limit() }
+        if self.forgets() || self.closes().is_some() { Some(Limit::Memory) } else { self.input.limit() }
+    }
+}
+
+/// An instant so many milliseconds after the one in a column, in words.
+pub(super) fn after_column(column: &Column, after: i64) -> String {
+    let distance = format_duration(after.unsigned_abs());
+    match after {
+        0 => column.name.clone(),
+        1.. => format!("{} + {distance}", column.name),
+        _ => format!("{} - {distance}", column.name),
     }
 }
 

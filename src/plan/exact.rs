@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::derived::is_derived;
 use super::rewrite::Rewrite;
 use super::{Arrangement, Fingerprint, Memory, Node, Plan, lower};
 
@@ -12,6 +13,11 @@ impl Plan {
         Exact::default().plan(self)
     }
 
+    /// The same plan without the bounds that were derived, but for those under materialized views that it reads.
+    pub fn without_derived_bounds(&self) -> Plan {
+        Exact { only_derived: true, ..Exact::default() }.plan(self)
+    }
+
     /// Whether anything in it is forgotten after a time.
     pub fn forgets(&self) -> bool {
         self.all_arrangements().any(|(_, arrangement)| arrangement.forgets())
@@ -20,14 +26,18 @@ impl Plan {
 
 /// Plans without retention, by what they are with it (and whether that is a boundary): plans share their parts.
 #[derive(Default)]
-struct Exact(HashMap<(Fingerprint, bool), Plan>);
+struct Exact {
+    plans: HashMap<(Fingerprint, bool), Plan>,
+    /// Only what nobody asked for is taken out.
+    only_derived: bool,
+}
 
 impl Exact {
     fn rebuilt(&mut self, plan: &Plan) -> Plan {
         match plan.node() {
             Node::Get { .. } | Node::Constant { .. } => plan.clone(),
-            Node::Settle { input, .. } => self.plan(input),
-            Node::Remember { input } => self.plan(&input.input),
+            Node::Settle { input, .. } if !self.only_derived || is_derived(input) => self.plan(input),
+            Node::Remember { input } if !self.only_derived => self.plan(&input.input),
             // What was between two operators may be between them no longer.
             Node::Linear { input, steps } => {
                 let exact = self.plan(input);
@@ -41,19 +51,26 @@ impl Exact {
 impl Rewrite for Exact {
     fn plan(&mut self, plan: &Plan) -> Plan {
         let known = (plan.fingerprint(), plan.is_boundary());
-        if let Some(exact) = self.0.get(&known) {
+        if let Some(exact) = self.plans.get(&known) {
             return exact.clone();
+        }
+        if self.only_derived && plan.is_boundary() {
+            return plan.clone();
         }
         let exact = match self.rebuilt(plan) {
             same if same.fingerprint() == plan.fingerprint() => plan.clone(),
             other if plan.is_boundary() => other.boundary(),
             other => other,
         };
-        self.0.insert(known, exact.clone());
+        self.plans.insert(known, exact.clone());
         exact
     }
 
     fn arrangement(&mut self, arrangement: &Arrangement) -> Arrangement {
-        Arrangement { input: self.plan(&arrangement.input), retention: None, memory: Memory::default(), ..arrangement.clone() }
+        let input = self.plan(&arrangement.input);
+        match self.only_derived && arrangement.closes().is_none() {
+            true => Arrangement { input, ..arrangement.clone() },
+            false => Arrangement { input, retention: None, memory: Memory::default(), ..arrangement.clone() },
+        }
     }
 }

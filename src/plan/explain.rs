@@ -20,6 +20,7 @@ use std::fmt::Write;
 
 use arrow::compute::SortOptions;
 
+use super::bounds::after_column;
 use super::{
     Arrangement, Bound, Column, Fingerprint, Finish, Flow, JoinKind, Layout, Node, Output, Part, PartKind, Plan, Rank, Refresh, Scalar,
     Step, Sum, SumKind, Threshold,
@@ -137,6 +138,9 @@ fn bound(arrangement: &Arrangement) -> String {
             let _ = write!(text, " on_expiry={} from {}", memory.policy, memory.origin);
             text
         }
+        (Bound::Closes(until), Some(retention)) => {
+            format!("scope={} until {until} ({} from {})", retention.scope, arrangement.memory.origin, arrangement.times().join(", "))
+        }
         (Bound::Nothing(reason), _) => format!("unbounded because {reason}"),
         (Bound::Filter, _) => "bounded by a temporal filter of its input".to_owned(),
         _ => "bounded by what its input remembers".to_owned(),
@@ -180,6 +184,7 @@ impl Flowchart {
 fn edge(arrangement: &Arrangement) -> String {
     let bound = match (arrangement.bound(), arrangement.retention.and_then(|retention| retention.ttl)) {
         (Bound::Retention, Some(ttl)) => format!("ttl {}", format_duration(ttl)),
+        (Bound::Closes(until), _) => format!("until {until}"),
         (Bound::Nothing(_), _) => "unbounded".to_owned(),
         (Bound::Filter, _) => "bounded by a temporal filter".to_owned(),
         _ => "bounded by its input".to_owned(),
@@ -211,7 +216,9 @@ fn headline(plan: &Plan) -> String {
             format!("{operator} key={} {}", key(input), functions.join(", "))
         }
         Node::Session { input, gap } => format!("{operator} key={} gap={}", key(input), format_duration(gap.unsigned_abs())),
-        Node::Delay { input, column, before_end } => until(operator, &input.row().columns[*column].name, *before_end),
+        Node::Delay { input, column, before_end } => {
+            format!("{operator} until {}", after_column(&input.row().columns[*column], *before_end))
+        }
         Node::Threshold { kind: Threshold::Distinct, .. } => format!("{operator} distinct"),
         Node::Threshold { kind: Threshold::Positive, .. } => format!("{operator} positive"),
         Node::Temporal { input, validity } => {
@@ -220,15 +227,6 @@ fn headline(plan: &Plan) -> String {
         }
         Node::Settle { policy, .. } => format!("{operator} on_expiry={policy}"),
         Node::Union { .. } | Node::Negate { .. } | Node::Remember { .. } => operator.to_owned(),
-    }
-}
-
-fn until(operator: &str, column: &str, before_end: i64) -> String {
-    let distance = format_duration(before_end.unsigned_abs());
-    match before_end {
-        0 => format!("{operator} until {column}"),
-        1.. => format!("{operator} until {column} + {distance}"),
-        _ => format!("{operator} until {column} - {distance}"),
     }
 }
 
@@ -354,11 +352,19 @@ fn aggregate(parts: &[Part], output: &Output) -> String {
             Some(format!("{}({})", if column.sort.descending { "max" } else { "min" }, column.name))
         }
         // What was made distinct is not said by the sums of it.
-        (PartKind::Accumulable, _) if matches!(part.input.input.node(), Node::Threshold { .. }) => None,
+        (PartKind::Accumulable, _) if is_distinct(&part.input.input) => None,
         (PartKind::Accumulable, finish) => accumulated(&part.input, finish),
         _ => None,
     });
     text.unwrap_or_else(|| output.column.name.clone())
+}
+
+fn is_distinct(plan: &Plan) -> bool {
+    match plan.node() {
+        Node::Threshold { .. } => true,
+        Node::Settle { input, .. } => is_distinct(input),
+        _ => false,
+    }
 }
 
 fn accumulated(input: &Arrangement, finish: &Finish) -> Option<String> {
@@ -485,7 +491,10 @@ mod tests {
     }
 
     fn get(id: u64, name: &str, columns: &[&str]) -> Plan {
-        Plan::new(Node::Get { id: RelationId(id), name: name.into(), flow: Flow::Changes }, RowType::new(columns.iter().map(|c| int(c))))
+        Plan::new(
+            Node::Get { id: RelationId(id), name: name.into(), flow: Flow::Changes, time: None },
+            RowType::new(columns.iter().map(|c| int(c))),
+        )
     }
 
     fn column(name: &str, index: usize) -> Scalar {
@@ -596,7 +605,7 @@ Reduce key=[] string_agg(v, ',')
         let mut v = int("v");
         v.sort.descending = true;
         let row = RowType::new([int("k"), v.clone()]);
-        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), flow: Flow::Changes }, row);
+        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), flow: Flow::Changes, time: None }, row);
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![

@@ -55,6 +55,8 @@ pub enum Origin {
     Hint(String),
     /// Nothing was, and nothing need be: what it reads is taken away again.
     Reads,
+    /// Nothing was: the times of its rows say when they cannot matter any more.
+    Derived,
 }
 
 /// What expires as one.
@@ -74,12 +76,23 @@ pub struct Retention {
     pub ttl: Option<u64>,
     pub ttl_max: Option<u64>,
     pub refresh: Refresh,
+    /// When a scope is over because no row of it comes any more; instead of a ttl.
+    pub closes: Option<Closes>,
+}
+
+/// The instant from which no row of a scope changes any more: so many milliseconds after the time that is in a column of the
+/// scope, a TIMESTAMP or DATE that sorts ascending; of a group where it is the first column behind the key, the last row's. A
+/// scope in which that is NULL stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Closes {
+    pub column: usize,
+    pub after: i64,
 }
 
 impl Memory {
     /// What an arrangement does about it; None where it has nothing to do.
     pub fn retention(&self, scope: Scope) -> Option<Retention> {
-        self.ttl.map(|ttl| Retention { scope, ttl: Some(ttl), ttl_max: self.ttl_max, refresh: self.refresh })
+        self.ttl.map(|ttl| Retention { scope, ttl: Some(ttl), ttl_max: self.ttl_max, refresh: self.refresh, closes: None })
     }
 }
 
@@ -121,6 +134,7 @@ impl fmt::Display for Origin {
             Origin::Input(option) => write!(f, "view option {option}"),
             Origin::Hint(hint) => write!(f, "hint {hint}"),
             Origin::Reads => f.write_str("its input"),
+            Origin::Derived => f.write_str("derived"),
         }
     }
 }

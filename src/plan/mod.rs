@@ -23,9 +23,12 @@
 mod alter;
 mod bounds;
 mod closing;
+mod derived;
+mod distance;
 mod exact;
 mod explain;
 mod fingerprint;
+mod lag;
 pub mod lower;
 mod memory;
 pub mod moments;
@@ -46,7 +49,7 @@ pub use alter::Figures;
 pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
-pub use memory::{Memory, Origin, Policy, Refresh, Retention, Scope};
+pub use memory::{Closes, Memory, Origin, Policy, Refresh, Retention, Scope};
 pub use state::{State, names};
 pub use validity::{DAY, MILLISECOND, Stair, Turn, Validity, When};
 
@@ -88,7 +91,7 @@ pub struct RelationId(pub u64);
 #[derive(Debug)]
 pub enum Node {
     /// A table or source of the catalog. Undecodable input and negative multiplicities are errors of this relation.
-    Get { id: RelationId, name: String, flow: Flow },
+    Get { id: RelationId, name: String, flow: Flow, time: Option<TimeColumn> },
     /// Rows known at plan time, each with its multiplicity.
     Constant { rows: RecordBatch, diffs: Vec<i64> },
     /// Filters, projections and flat-maps, fused; stateless. A row on which an expression fails is an error.
@@ -143,6 +146,22 @@ pub enum Flow {
     Changes,
     /// A row replaces the one of its primary key, which is remembered for that: in this arrangement, as people see it.
     Upserts(Arc<Arrangement>),
+}
+
+/// The column of a relation's rows that says when they happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeColumn {
+    pub column: usize,
+    pub changes: Changes,
+}
+
+/// For how long a relation's rows of a time can change, under an event clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// None comes when engine time is more than so many milliseconds past it, and none goes.
+    Until(i64),
+    /// For ever: rows of the relation do what is said.
+    Always(&'static str),
 }
 
 /// What an expiry does to the operator below a [`Node::Settle`].

@@ -128,6 +128,13 @@ pub fn instant(row: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(*bytes) ^ i64::MIN)
 }
 
+/// The DATE that an encoded row begins with, in days, in a column that sorts ascending, NULLs first. None of a NULL.
+pub fn day(row: &[u8]) -> Option<i32> {
+    let (sentinel, rest) = row.split_first()?;
+    let bytes = rest.first_chunk::<4>().filter(|_| *sentinel == 1)?;
+    Some(i32::from_be_bytes(*bytes) ^ i32::MIN)
+}
+
 /// The encoding of a row in which every one of the columns is NULL.
 pub fn null_row(columns: &[Column]) -> Result<Vec<u8>> {
     let nulls: Vec<ArrayRef> = columns.iter().map(|c| new_null_array(&c.data_type, 1)).collect();

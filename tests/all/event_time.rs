@@ -17,17 +17,17 @@ use weir::Engine;
 use weir::text::line;
 
 pub const TICK: i64 = 1000;
-const BOUND: i64 = 2000;
+pub const BOUND: i64 = 2000;
 const TTL: i64 = 5000;
 
 /// What begins the clock of these tests: 2026-01-01, in milliseconds.
 pub const START: i64 = 1_767_225_600_000;
 
 /// A time in milliseconds, a key and a value.
-type Row = (i64, i32, i64);
+pub type Row = (i64, i32, i64);
 
 /// Rows in the order of their times, with gaps that are shorter and longer than the ttl.
-fn rows(rng: &mut StdRng, count: usize) -> Vec<Row> {
+pub fn rows(rng: &mut StdRng, count: usize) -> Vec<Row> {
     let mut at = START;
     (0..count)
         .map(|_| {
@@ -92,7 +92,7 @@ impl Printed {
 
 /// How the rows come to the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+pub enum Way {
     /// An INSERT a piece.
     Inserts,
     /// A file a piece, in one folder.
@@ -117,7 +117,7 @@ impl Drop for Folder {
 }
 
 /// Runs definitions over a table `t` into which the pieces come, to the end.
-fn run(pieces: &[Vec<Row>], way: Way, workers: usize, options: &str, definitions: &str, name: &str) -> (Engine, Printed) {
+pub fn run(pieces: &[Vec<Row>], way: Way, workers: usize, options: &str, definitions: &str, name: &str) -> (Engine, Printed) {
     let printed = Printed::default();
     let folder = Folder::new(name);
     let engine = Engine::builder().workers(workers).base(&folder.0).output(Box::new(printed.clone())).build().unwrap();

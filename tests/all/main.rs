@@ -10,6 +10,7 @@
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
 //! - [`closing`]: what is said when windows close, on random timelines, beside a model.
+//! - [`derived`]: what is over is forgotten by itself, and nobody can tell but by the memory.
 //! - [`nexmark`]: the queries of the Nexmark benchmark, beside SQLite, in whatever order events come.
 //! - [`scripts`]: golden scripts in sqllogictest form, ours and the shared acceptance scenarios.
 //! - [`command`]: the command line: help, messages, interruption.
@@ -24,6 +25,7 @@ mod both;
 mod check;
 mod closing;
 mod command;
+mod derived;
 mod comparisons;
 mod event_time;
 mod generator;

@@ -11,9 +11,9 @@ use crate::dataflow::arrange::{arrange_rows, arrange_sums, flatten};
 use crate::dataflow::columnar::columnar;
 use crate::dataflow::reduce::Kept as Held;
 use crate::dataflow::registry::{Entry, Label, Trace};
-use crate::dataflow::retain::{Keeper, Writes, arrange_retained};
+use crate::dataflow::retain::{Deadlines, Keeper, Writes, arrange_retained};
 use crate::error::{Error, Result};
-use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Retention, Scope, names};
+use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Scope, names};
 use crate::row::{SumUpdates, Time, Updates};
 
 impl<'s> Renderer<'s, '_> {
@@ -61,16 +61,17 @@ impl<'s> Renderer<'s, '_> {
         if let Some((arranged, keeper)) = self.relation_as_it_comes(arrangement)? {
             return Ok(self.note(id, arranged.kept, arranged.errors, label, keeper));
         }
+        let deadlines = arrangement.retention.map(|retention| Deadlines::new(retention, arrangement.input.row()));
         let (kept, errors, keeper) = match &arrangement.layout {
             Layout::Rows => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
-                let (rows, keeper) = self.arrange_rows(input.rows, arrangement.retention);
+                let (rows, keeper) = self.arrange_rows(input.rows, deadlines);
                 (rows, input.errors, keeper)
             }
             Layout::Sums(sums) if sums.is_empty() => {
                 let input = self.collection(&arrangement.input, arrangement.key)?;
                 // The value columns do not matter: a group is counted by its key.
-                let (sums, keeper) = self.arrange_sums(count_rows(input.rows), arrangement.retention);
+                let (sums, keeper) = self.arrange_sums(count_rows(input.rows), deadlines);
                 (sums, input.errors, keeper)
             }
             Layout::Sums(sums) => {
@@ -87,7 +88,7 @@ impl<'s> Renderer<'s, '_> {
                     partial.push(sums);
                     errors.extend(sources);
                 }
-                let (sums, keeper) = self.arrange_sums(self.scope.concatenate(partial), arrangement.retention);
+                let (sums, keeper) = self.arrange_sums(self.scope.concatenate(partial), deadlines);
                 (sums, errors, keeper)
             }
         };
@@ -111,21 +112,21 @@ impl<'s> Renderer<'s, '_> {
         Ok((partial, errors))
     }
 
-    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
-        match retention {
+    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+        match deadlines {
             None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
-            Some(retention) => {
-                let (arranged, keeper) = arrange_retained(rows, retention, Writes::Updates, "Arrange, and forget");
+            Some(deadlines) => {
+                let (arranged, keeper) = arrange_retained(rows, deadlines, Writes::Updates, "Arrange, and forget");
                 (Held::Rows(arranged), Some(keeper))
             }
         }
     }
 
-    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, retention: Option<Retention>) -> (Held<'s>, Option<Keeper>) {
-        match retention {
+    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+        match deadlines {
             None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
-            Some(retention) => {
-                let (arranged, keeper) = arrange_retained(sums, retention, Writes::Updates, "Arrange sums, and forget");
+            Some(deadlines) => {
+                let (arranged, keeper) = arrange_retained(sums, deadlines, Writes::Updates, "Arrange sums, and forget");
                 (Held::Sums(arranged), Some(keeper))
             }
         }
@@ -150,7 +151,7 @@ impl<'s> Renderer<'s, '_> {
                 None => Scope::Group,
             },
             memory: match arrangement.bound() {
-                Bound::Retention | Bound::Nothing(_) => arrangement.memory.clone(),
+                Bound::Retention | Bound::Closes(_) | Bound::Nothing(_) => arrangement.memory.clone(),
                 Bound::Input | Bound::Filter => Memory { origin: Origin::Reads, ..Memory::default() },
             },
         }
@@ -159,7 +160,7 @@ impl<'s> Renderer<'s, '_> {
     /// The label of what is derived from a join's side and forgets as that does.
     pub(super) fn derived_label(&self, operator: &str, side: &Arrangement, key: &[Column]) -> Label {
         let label = self.label(operator, side, key);
-        let origin = if side.bound() == Bound::Retention { Origin::Reads } else { label.memory.origin };
+        let origin = if matches!(side.bound(), Bound::Retention | Bound::Closes(_)) { Origin::Reads } else { label.memory.origin };
         Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
     }
 

@@ -11,7 +11,7 @@ use crate::dataflow::arrange::arrange_rows;
 use crate::dataflow::columnar::{ColumnBatch, Encode, Feed, columnar};
 use crate::dataflow::guard::guard;
 use crate::dataflow::reduce::Kept as Held;
-use crate::dataflow::retain::{Keeper, Writes, arrange_retained};
+use crate::dataflow::retain::{Deadlines, Keeper, Writes, arrange_retained};
 use crate::dataflow::settle;
 use crate::dataflow::upsert::upsert;
 use crate::error::{Error, Result};
@@ -130,7 +130,8 @@ impl<'s> Renderer<'s, '_> {
         let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
         let mut keeper = None;
         let arranged = if let Some(retention) = arrangement.retention {
-            let (arranged, forgetting) = arrange_retained(rows, retention, Writes::Upserts, "Upsert, and forget");
+            let (arranged, forgetting) =
+                arrange_retained(rows, Deadlines::new(retention, arrangement.input.row()), Writes::Upserts, "Upsert, and forget");
             keeper = Some(forgetting);
             arranged
         } else if relation.primary_key.is_empty() {
@@ -151,7 +152,7 @@ impl<'s> Renderer<'s, '_> {
 impl Relation {
     /// The plan that gets this relation.
     pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow() }, self.row.clone())
+        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow(), time: None }, self.row.clone())
     }
 
     fn flow(&self) -> Flow {

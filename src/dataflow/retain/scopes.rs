@@ -7,10 +7,11 @@
 
 use hashbrown::HashTable;
 
+use super::deadlines::Deadlines;
 use super::names::{Name, Names};
 use super::timers::Timers;
 use crate::engine::time::LAST_INSTANT;
-use crate::plan::{Refresh, Retention};
+use crate::plan::Retention;
 use crate::row::spine::prefix;
 use crate::row::{Bytes, key_hash};
 
@@ -29,7 +30,7 @@ struct Record {
 
 /// The live scopes of one worker's part of an arrangement.
 pub struct Scopes {
-    retention: Retention,
+    deadlines: Deadlines,
     records: Chunked<Record>,
     free: Vec<ScopeId>,
     table: HashTable<ScopeId>,
@@ -39,20 +40,20 @@ pub struct Scopes {
 
 impl Scopes {
     /// No scopes yet.
-    pub fn new(retention: Retention) -> Self {
+    pub fn new(deadlines: Deadlines) -> Self {
         Scopes {
-            retention,
             records: Chunked::default(),
             free: Vec::new(),
             table: HashTable::new(),
             names: Names::default(),
-            timers: Timers::new(&retention),
+            timers: Timers::new(deadlines.retention()),
+            deadlines,
         }
     }
 
     /// What is forgotten, and when.
     pub fn retention(&self) -> &Retention {
-        &self.retention
+        self.deadlines.retention()
     }
 
     /// A live scope whose bytes may hash to `hash`, without a look at them; None where there is none.
@@ -83,8 +84,8 @@ impl Scopes {
     }
 
     /// The scope of a write at an instant, which is not there (its timer is set by [`Scopes::wake`]).
-    pub fn create(&mut self, hash: u64, scope: &[u8], key_len: usize, now: u64) -> ScopeId {
-        let record = Record { name: self.names.add(scope, key_len), due: self.armed(now) };
+    pub fn create(&mut self, hash: u64, (scope, row): (&[u8], &[u8]), key_len: usize, now: u64) -> ScopeId {
+        let record = Record { name: self.names.add(scope, key_len), due: self.deadlines.armed(row, now) };
         let id = match self.free.pop() {
             Some(id) => {
                 *self.records.get_mut(id) = record;
@@ -97,28 +98,15 @@ impl Scopes {
         id
     }
 
-    /// Takes note of a write to a live scope.
-    pub fn touch(&mut self, id: ScopeId, now: u64) {
-        if self.retention.refresh == Refresh::Create {
-            return;
-        }
-        let armed = self.armed(now);
-        let ttl = self.retention.ttl.unwrap_or(NEVER);
-        let record = self.records.get_mut(id);
-        match self.retention.ttl_max {
-            // Armed lazily: only where it would not live its ttl.
-            Some(_) if now.saturating_add(ttl) <= record.due => {}
-            _ => record.due = armed,
-        }
+    /// Takes note of a write of a row of a live scope.
+    pub fn touch(&mut self, id: ScopeId, row: &[u8], now: u64) {
+        let due = self.deadlines.touched(self.due(id), row, now);
+        self.records.get_mut(id).due = due;
     }
 
     /// A scope that has expired and was written again at an instant.
-    pub fn revive(&mut self, id: ScopeId, now: u64) {
-        self.records.get_mut(id).due = self.armed(now);
-    }
-
-    fn armed(&self, now: u64) -> u64 {
-        now.saturating_add(self.retention.ttl_max.or(self.retention.ttl).unwrap_or(NEVER))
+    pub fn revive(&mut self, id: ScopeId, row: &[u8], now: u64) {
+        self.records.get_mut(id).due = self.deadlines.armed(row, now);
     }
 
     /// Sets the timer of a scope that has none.
@@ -175,7 +163,7 @@ impl Scopes {
 
     /// Everything anew; scopes get other numbers.
     fn rebuild(&mut self) {
-        let mut anew = Scopes::new(self.retention);
+        let mut anew = Scopes::new(self.deadlines.clone());
         anew.table.reserve(self.len(), |_| unreachable!("nothing is there to be moved"));
         for id in &self.table {
             let Record { name, due } = self.records.get(*id);
@@ -191,7 +179,7 @@ impl Scopes {
     /// was known of is counted from `now`.
     pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
-        let (old, new) = (figure(&self.retention), figure(&retention));
+        let (old, new) = (figure(self.retention()), figure(&retention));
         for id in &self.table {
             let due = &mut self.records.get_mut(*id).due;
             *due = match (old, new) {
@@ -203,7 +191,7 @@ impl Scopes {
         }
         let records = &self.records;
         self.timers.reset(&retention, |id| records.get(id).due);
-        self.retention = retention;
+        self.deadlines.retune(retention);
     }
 }
 

@@ -2,11 +2,11 @@ use timely::dataflow::operators::Probe;
 use timely::dataflow::operators::core::Input as _;
 
 use super::*;
-use crate::plan::Refresh;
+use crate::plan::{Refresh, RowType};
 use crate::row::{Updates, UpdatesBuilder};
 
 fn ttl(ttl: u64) -> Retention {
-    Retention { scope: Scope::Group, ttl: Some(ttl), ttl_max: None, refresh: Refresh::Write }
+    Retention { scope: Scope::Group, ttl: Some(ttl), ttl_max: None, refresh: Refresh::Write, closes: None }
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_ttl_that_changes_in_the_midst_of_a_storm_is_that_of_what_has_not_expired() 
         let scopes = 2 * Round::<Updates>::FUEL as u64 + 7;
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (arranged, keeper) = arrange_retained(stream, ttl(10), Writes::Updates, "Arrange");
+            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(ttl(10), &RowType::new([])), Writes::Updates, "Arrange");
             (input, arranged.stream.probe().0, keeper)
         });
         let mut updates = Updates::default();

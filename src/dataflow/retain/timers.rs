@@ -20,10 +20,14 @@ impl Timers {
     /// Into how many buckets a scope's life falls.
     const BUCKETS: u64 = 64;
 
+    /// How long a bucket is where deadlines are not so long after a write.
+    const OF_CLOSES: u64 = 10_000;
+
     /// No timers.
     pub fn new(retention: &Retention) -> Self {
         let life = retention.ttl_max.or(retention.ttl).unwrap_or(NEVER);
-        Timers { width: (life / Self::BUCKETS).max(1), far_from: 0, near: BinaryHeap::new(), far: BTreeMap::new() }
+        let width = if retention.closes.is_some() { Self::OF_CLOSES } else { (life / Self::BUCKETS).max(1) };
+        Timers { width, far_from: 0, near: BinaryHeap::new(), far: BTreeMap::new() }
     }
 
     /// Sets the timer of a scope that has none.

@@ -44,7 +44,7 @@ pub(super) fn over(aggregate: &Aggregate, input: Plan, memory: &Memory, needed: 
     let groups = Groups::new(aggregate, input)?.remembered(memory, needed)?;
     if aggregate.aggr_expr.is_empty() && groups.always.is_empty() {
         let width = groups.key.len();
-        let distinct = nodes::threshold(groups.rows(None, &[]), Threshold::Distinct);
+        let distinct = nodes::threshold(groups.rows(None, &[]), Threshold::Distinct, memory);
         return Ok(remember::settle_groups(distinct, width, memory, false));
     }
     let mut parts = Parts::new(groups);

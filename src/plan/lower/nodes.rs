@@ -55,25 +55,14 @@ pub(super) fn reduce(key: &[Column], parts: Vec<Part>, outputs: Vec<Output>, alw
     Plan::new(Node::Reduce { parts, outputs, always }, row)
 }
 
-/// Each row of `input` once, of which this was said.
-pub(super) fn distinct(input: Plan, memory: &Memory) -> Plan {
-    let input = counted(input).with_memory(memory);
-    let row = input.input.row().clone();
-    Plan::new(Node::Threshold { input, kind: Threshold::Distinct }, row)
-}
-
-/// Each row of `input` once, or as often as it is there where that is above zero.
-pub(super) fn threshold(input: Plan, kind: Threshold) -> Plan {
-    let input = counted(input);
-    let row = input.input.row().clone();
-    Plan::new(Node::Threshold { input, kind }, row)
-}
-
-fn counted(input: Plan) -> Arrangement {
+/// Each row of `input` once, or as often as it is there where that is above zero, of which this was said.
+pub(super) fn threshold(input: Plan, kind: Threshold, memory: &Memory) -> Plan {
     // Nothing is asked of a row but its multiplicity: a count in the difference, and no value.
     let width = input.row().len();
     let items = pick_all(input.row());
-    arranged(linear::project(input, items), width, Layout::Sums(vec![]), None)
+    let input = arranged(linear::project(input, items), width, Layout::Sums(vec![]), None).with_memory(memory);
+    let row = input.input.row().clone();
+    Plan::new(Node::Threshold { input, kind }, row)
 }
 
 /// The sum of collections whose rows differ at most in names and in what may be NULL.

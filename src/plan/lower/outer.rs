@@ -8,7 +8,7 @@
 use datafusion_common::ScalarValue;
 
 use crate::error::Result;
-use crate::plan::{Column, JoinKind, Plan, RowType, Scalar};
+use crate::plan::{Column, JoinKind, Plan, RowType, Scalar, Threshold};
 
 use super::join::{Pair, Side};
 use super::scalar::{Item, all, is_not_true, literal, mentions, null_item, pick_all, read_column, substitute};
@@ -110,7 +110,7 @@ fn left_half(pair: &Pair, matched: &Plan) -> Plan {
 fn by_rows(kind: JoinKind, pair: &Pair, plan: &Plan, matched: Plan) -> Plan {
     let sides = [&pair.left, &pair.right];
     let memory = &sides.into_iter().find(|side| side.memory.ttl.is_none()).unwrap_or(&pair.left).memory;
-    let matched = nodes::distinct(matched, memory);
+    let matched = nodes::threshold(matched, Threshold::Distinct, memory);
     nodes::join(kind, nodes::arrange_rows(plan.clone()).with_memory(memory), nodes::arrange_rows(matched).with_memory(memory))
 }
 

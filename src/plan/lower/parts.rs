@@ -190,7 +190,7 @@ impl Parts {
         let (mut parts, mut outputs) = (vec![], self.outputs);
         for (at, draft) in self.drafts.into_iter().enumerate() {
             let rows = self.groups.rows(draft.filter.as_ref(), &draft.values);
-            let rows = if draft.distinct { nodes::threshold(rows, Threshold::Distinct) } else { rows };
+            let rows = if draft.distinct { nodes::threshold(rows, Threshold::Distinct, memory) } else { rows };
             // Distinct rows are made so in ascending order; what comes after may ask for another one.
             let rows = if draft.distinct { reordered(rows, width, &draft.values) } else { rows };
             let values = RowType::new(rows.row().columns[width..].iter().cloned());

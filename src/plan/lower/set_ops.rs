@@ -129,10 +129,10 @@ pub(super) fn extension(extension: &Extension, said: &Retentions) -> Result<Plan
     let operand = |plan, memory| Ok::<_, Error>(remember::rows(of_keys(of_types(lower(plan, said)?, &multiset.schema)?), memory));
     let left = operand(&multiset.left, &left_memory)?;
     let right = operand(&multiset.right, &right_memory)?;
-    let excess = |left, right| nodes::threshold(nodes::union(vec![left, nodes::negate(right)]), Threshold::Positive);
+    let excess = |left, right| nodes::threshold(nodes::union(vec![left, nodes::negate(right)]), Threshold::Positive, &left_memory);
     let plain = |kind, left, right| {
-        let distinct = nodes::threshold(left, Threshold::Distinct);
-        nodes::join(kind, nodes::arrange_rows(distinct), nodes::arrange_rows(right))
+        let distinct = nodes::threshold(left, Threshold::Distinct, &left_memory);
+        nodes::join(kind, nodes::arrange_rows(distinct).with_memory(&left_memory), nodes::arrange_rows(right).with_memory(&right_memory))
     };
     let result = match multiset.kind {
         MultisetKind::Except => plain(JoinKind::Anti, left, right),
