@@ -25,7 +25,7 @@ use timely::progress::Antichain;
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
 use super::owned::Owned;
-use super::retain::Remembered;
+use super::retain::{Asked, Remembered};
 use crate::engine::time;
 use crate::row::reclaim::Contents;
 use crate::row::spine::{Pending, RowBatch, RowTrace, Sealed};
@@ -215,7 +215,7 @@ fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &
     for group in of_rows.chunk_by(|a, b| a.row[..a.key_len] == b.row[..b.key_len]) {
         let key = &group[0].row[..group[0].key_len];
         let mut stands: HashMap<Vec<u8>, Diff> = HashMap::new();
-        Updates::look_up(contents, key, key.len(), true, |row, count| {
+        Updates::look_up(contents, key, key.len(), Asked::Key, |row, count| {
             stands.insert(row[key.len()..].to_vec(), count);
         });
         for moment in group.chunk_by(|a, b| a.time == b.time) {

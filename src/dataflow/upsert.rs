@@ -11,7 +11,7 @@ use timely::progress::frontier::AntichainRef;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
-use super::retain::Remembered;
+use super::retain::{Asked, Remembered};
 use crate::row::spine::{RowBatch, RowTrace, Sealed};
 use crate::row::{ByKey, Time, Updates};
 
@@ -78,7 +78,7 @@ fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: 
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;
         let mut current: Option<Vec<u8>> = None;
-        Updates::look_up(&mut contents, key, key.len(), true, |row, _| current = Some(row[key.len()..].to_vec()));
+        Updates::look_up(&mut contents, key, key.len(), Asked::Key, |row, _| current = Some(row[key.len()..].to_vec()));
         for at_time in of_key.chunk_by(|a, b| a.1 == b.1) {
             let (_, time, updates, index) = at_time[at_time.len() - 1];
             let next = (updates.diff(index) > 0).then(|| updates.value(index));

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::eval;
 use crate::plan::{Arrangement, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step};
 use crate::sql::planner::{self, Purpose, Versions};
-use crate::sql::statement::{ColumnKind, CreateTable};
+use crate::sql::statement::{ColumnDef, ColumnKind, CreateTable};
 
 /// A table of the catalog.
 pub(super) struct Table {
@@ -157,6 +157,8 @@ impl Table {
         };
         let otherwise = match flow {
             Flow::Appends => None,
+            // What replaces a row has its time.
+            Flow::Upserts(_) if self.is_by_time() => None,
             Flow::Upserts(_) => Some("are replaced by later ones of their key"),
             Flow::Changes if self.is_in_memory() => Some("can be updated and deleted at any time"),
             Flow::Changes => Some("are taken away by its source at any time"),
@@ -165,21 +167,34 @@ impl Table {
         get(flow, self.row.clone(), time)
     }
 
+    /// The position of the column with its rows' times, if they have one.
+    fn time_column(&self) -> Option<usize> {
+        let event_time = self.event_time.as_ref()?;
+        self.columns.iter().position(|column| column.name == event_time.name)
+    }
+
+    /// Whether a row's time is part of its key.
+    fn is_by_time(&self) -> bool {
+        self.time_column().is_some_and(|time| self.primary_key.contains(&time))
+    }
+
     /// What the versions of its rows are; `history` has them all, where the table has only the last of each key.
     pub fn versions(&self, history: Option<&Table>) -> Versions {
-        let time = self.event_time.as_ref().and_then(|event| self.columns.iter().position(|column| column.name == event.name));
-        Versions { key: self.primary_key.clone(), time, history: history.map(Table::get) }
+        Versions { key: self.primary_key.clone(), time: self.time_column(), history: history.map(Table::get) }
     }
 
     /// The table whose rows are the versions of this one's, if those are all that comes and this one has the last of each
-    /// key: it reads the same, and a row's time (which has to come with the row) is part of its key.
+    /// key: it reads the same, with their times, and replaces none.
     pub fn history(&self, create: &CreateTable) -> Option<CreateTable> {
         let watermark = create.watermark.as_ref()?;
         let is_read = matches!(&self.storage, Storage::Connector { spec, kind } if kind.source && !spec.retracts());
         let keeps_last = !create.primary_key.is_empty() && !create.primary_key.contains(&watermark.column);
-        let primary_key = || create.primary_key.iter().chain([&watermark.column]).cloned().collect();
         let comes = self.physical.index_of(&watermark.column).is_ok();
-        (is_read && keeps_last && comes).then(|| CreateTable { primary_key: primary_key(), ..create.clone() })
+        (is_read && keeps_last && comes).then(|| {
+            let is_key = |name| create.primary_key.contains(name);
+            let columns = create.columns.iter().map(|column| ColumnDef { not_null: column.not_null || is_key(&column.name), ..column.clone() });
+            CreateTable { primary_key: vec![], columns: columns.collect(), ..create.clone() }
+        })
     }
 
     /// The table as a dataflow knows it.

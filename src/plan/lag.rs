@@ -93,6 +93,16 @@ impl Lags {
             Node::Settle { input, policy: Policy::Forget, .. } => self.of(input),
             Node::Join { kind: JoinKind::Inner, left, right } => self.paired(left, right, &[]),
             Node::Join { .. } | Node::Reduce { .. } | Node::TopK { .. } | Node::Window { .. } | Node::Threshold { .. } => self.keys(plan),
+            // A left row changes with its own time, or with a right row's that is no later.
+            Node::AsOf { left, right, .. } => {
+                let mut lags = self.keys(plan);
+                lags.resize(plan.row().len(), None);
+                if !left.input.row().columns[left.key].sort.descending {
+                    let times = [left, right].map(|side| vec![self.of(&side.input)[side.key]]);
+                    lags[left.key] = times.into_iter().reduce(later).and_then(|both| both[0]);
+                }
+                lags
+            }
             // A session ends after any row that changes it, and is cut anew in none of its past.
             Node::Session { input, .. } => {
                 let mut lags = self.keys(plan);

@@ -32,8 +32,19 @@ pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     type Reader;
     /// A reader of these batches, which is asked in ascending order.
     fn reader(batches: Vec<Self::Batch>) -> Self::Reader;
-    /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
-    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, whole_key: bool, each: impl FnMut(&[u8], Self::Change));
+    /// Calls `each` with the rows that a trace has of those that are asked for, and what they come to.
+    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, asked: Asked, each: impl FnMut(&[u8], Self::Change));
+}
+
+/// Which rows are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// All under a row's key.
+    Key,
+    /// The row itself.
+    Row,
+    /// Those behind it under its key.
+    Behind,
 }
 
 impl Remembered for Updates {
@@ -79,19 +90,22 @@ impl Remembered for Updates {
         cursor_list(batches)
     }
 
-    fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, whole_key: bool, mut each: impl FnMut(&[u8], Diff)) {
+    fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, asked: Asked, mut each: impl FnMut(&[u8], Diff)) {
         let (key, value) = row.split_at(key_len);
         cursor.seek_key(storage, Bytes(key));
         if cursor.get_key(storage) != Some(Bytes(key)) {
             return;
         }
         cursor.rewind_vals(storage);
-        if !whole_key {
+        if asked != Asked::Key {
             cursor.seek_val(storage, Bytes(value));
+        }
+        if asked == Asked::Behind && cursor.get_val(storage) == Some(Bytes(value)) {
+            cursor.step_val(storage);
         }
         let mut found = Vec::new();
         while let Some(value_there) = cursor.get_val(storage) {
-            if !whole_key && value_there != Bytes(value) {
+            if asked == Asked::Row && value_there != Bytes(value) {
                 break;
             }
             let mut count = 0;
@@ -150,7 +164,7 @@ impl Remembered for SumUpdates {
         SumReader::new(batches)
     }
 
-    fn look_up(reader: &mut SumReader, row: &[u8], _: usize, _: bool, mut each: impl FnMut(&[u8], Sums)) {
+    fn look_up(reader: &mut SumReader, row: &[u8], _: usize, _: Asked, mut each: impl FnMut(&[u8], Sums)) {
         let total = reader.total(row);
         if !total.is_zero() {
             each(row, total);

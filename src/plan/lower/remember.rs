@@ -173,8 +173,8 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
     let holds = |column: usize| columns.iter().any(|traced| column_index(traced) == Some(column));
     let holds_all = (remembering.key..base.row().len()).all(holds);
     let can = match (retention.scope, &arrangement.layout) {
-        (Scope::Row, Layout::Rows) => (0..base.row().len()).all(holds),
-        (Scope::Row, Layout::Sums(_)) => false,
+        (Scope::Row | Scope::Version, Layout::Rows) => (0..base.row().len()).all(holds),
+        (Scope::Row | Scope::Version, Layout::Sums(_)) => false,
         (Scope::Group, layout) => {
             let is_filtered = steps.iter().any(|step| matches!(step, Step::Filter(_)));
             // A sum cannot tell whether a late row is in it; a count of whole rows can.
