@@ -17,8 +17,9 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::arrange::{Held, Output, Reading};
 use super::sweep::{Group, Sweep, TURN};
+use crate::row::batch::RowBatch;
 use crate::row::reclaim::Reclaiming;
-use crate::row::spine::{RowBatch, RowTrace};
+use crate::row::spine::RowTrace;
 use crate::row::{ByteRows, Bytes, Diff, Time, Updates, UpdatesBuilder};
 
 /// What a match is.

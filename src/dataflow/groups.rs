@@ -13,7 +13,8 @@ use timely::dataflow::Stream;
 
 use super::settle::Expiries;
 use super::sweep::{self, Change, Visit, per_key};
-use crate::row::spine::{RowBatch, RowTrace};
+use crate::row::batch::RowBatch;
+use crate::row::spine::RowTrace;
 use crate::row::{ByteRows, Diff, Time, Updates, UpdatesBuilder};
 
 /// A group of rows.

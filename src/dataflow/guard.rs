@@ -7,7 +7,8 @@ use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 
 use super::sweep::{Change, Visit, per_key};
-use crate::row::spine::{RowBatch, RowTrace};
+use crate::row::batch::RowBatch;
+use crate::row::spine::RowTrace;
 use crate::row::{Codec, Diff, Time, Updates, UpdatesBuilder};
 
 /// An error for each row of a relation that is there less than zero times, for as long as it is. Looks only at rows

@@ -46,9 +46,9 @@ impl<B: Reclaim> Owned<B> {
     }
 
     /// All that is in it.
-    pub fn batches(&mut self) -> Vec<B> {
-        let batches = self.reader.batches_through(self.lower.borrow());
-        batches.expect("the operator holds back physical compaction to what it has written")
+    pub fn spans(&mut self) -> Vec<Span<Time, B>> {
+        let spans = self.reader.spans_through(self.lower.borrow());
+        spans.expect("the operator holds back physical compaction to what it has written")
     }
 
     /// Writes the updates up to a frontier, and sends them on.

@@ -11,8 +11,9 @@ use super::render::{ErrorSource, Kept};
 use super::retain::{Account, Keeper};
 use crate::plan::{Figures, Fingerprint, Memory, RelationId, Scope};
 use crate::row::Time;
+use crate::row::batch::MemoryUse;
 use crate::row::reclaim::left_of;
-use crate::row::spine::{MemoryUse, RowTrace, SumTrace};
+use crate::row::spine::{RowTrace, SumTrace};
 
 /// A worker's traces.
 #[derive(Default)]

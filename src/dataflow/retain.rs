@@ -170,10 +170,10 @@ where
                 let mut forgetting = kept.borrow_mut();
                 let mut due = forgetting.take_due(&upper);
                 if forgetting.is_by_version() && !due.is_empty() {
-                    due = forgetting.superseded::<C>(due, &mut C::reader(owned.batches()));
+                    due = forgetting.superseded::<C>(due, &mut C::reader(owned.spans()));
                 }
                 drop(forgetting);
-                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.batches())));
+                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.spans())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -261,7 +261,7 @@ impl Forgetting {
         for (_, id) in due {
             let (row, key_len) = self.scopes.name(id);
             let mut is_there = false;
-            C::look_up(reader, row, key_len, Asked::Row, |_, _| is_there = true);
+            C::look_up(reader, row, key_len, Asked::Row, Time::MAX, |_, _| is_there = true);
             if !is_there {
                 // It has been taken away, and takes nothing's place.
                 gone.push(id);
@@ -272,7 +272,7 @@ impl Forgetting {
                 continue;
             }
             let mut behind = Vec::new();
-            C::look_up(reader, row, key_len, Asked::Behind, |row, _| behind.extend(self.scopes.find(key_hash(row), row)));
+            C::look_up(reader, row, key_len, Asked::Behind, Time::MAX, |row, _| behind.extend(self.scopes.find(key_hash(row), row)));
             key = Some(row[..key_len].to_vec());
             let mut until = self.scopes.due(id);
             for id in behind {
@@ -430,7 +430,7 @@ impl<C: Remembered> Round<C> {
         }
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
-        C::look_up(&mut self.contents, bytes, key_len, forgetting.forgotten(), |row, change| {
+        C::look_up(&mut self.contents, bytes, key_len, forgetting.forgotten(), forgetting.scopes.quiet_from(id), |row, change| {
             draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
         });
@@ -538,7 +538,7 @@ impl<C: Remembered> Round<C> {
                 updates.order(index).to_vec()
             });
             if life.base {
-                C::look_up(&mut self.contents, key, key.len(), Asked::Key, |row, _| there = Some(row.to_vec()));
+                C::look_up(&mut self.contents, key, key.len(), Asked::Key, Time::MAX, |row, _| there = Some(row.to_vec()));
             }
             let next = updates.adds(index).then(|| updates.order(index));
             if there.is_none() && next.is_none() {
@@ -596,7 +596,7 @@ impl<C: Remembered> Round<C> {
         let row = updates.order(index);
         let mut there = self.lived(sealed, row);
         if base {
-            C::look_up(&mut self.contents, row, key_len, Asked::Row, |_, change| there += C::rows(&change));
+            C::look_up(&mut self.contents, row, key_len, Asked::Row, Time::MAX, |_, change| there += C::rows(&change));
         }
         let taken = rows.max(-there);
         forgetting.late_retractions += (taken - rows).unsigned_abs();
@@ -631,7 +631,7 @@ impl<C: Remembered> Round<C> {
         let mut anything = !self.life.is_empty();
         let made = &mut self.made;
         if base {
-            C::look_up(&mut self.contents, bytes, key_len, asked, |row, change| {
+            C::look_up(&mut self.contents, bytes, key_len, asked, forgetting.scopes.quiet_from(id), |row, change| {
                 made.give(row, key_len, time, &C::negated(change));
                 anything = true;
             });

@@ -15,7 +15,8 @@ use timely::dataflow::Stream;
 
 use super::settle::Expiries;
 use super::sweep::{Change, Group, Visit, per_key};
-use crate::row::spine::{RowBatch, RowTrace};
+use crate::row::batch::RowBatch;
+use crate::row::spine::RowTrace;
 use crate::row::{ByteRows, Bytes, Diff, Time, Updates, UpdatesBuilder, instant, instant_bytes};
 
 /// Each row (`key ++ value`, of which the value begins with a time in milliseconds) with its session's start and end behind it.

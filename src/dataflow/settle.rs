@@ -25,10 +25,9 @@ use timely::progress::Antichain;
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
 use super::owned::Owned;
-use super::retain::{Asked, Remembered};
 use crate::engine::time;
-use crate::row::reclaim::Contents;
-use crate::row::spine::{Pending, RowBatch, RowTrace, Sealed};
+use crate::row::batch::{KeyReader, RowBatch, RowStorage};
+use crate::row::spine::{Pending, RowTrace, Sealed};
 use crate::row::{ByKey, Diff, Time, Updates, UpdatesBuilder};
 
 /// Whether what happens at a time is an expiry, in a dataflow that begins `as_of` a time.
@@ -194,7 +193,7 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
             let upper: Antichain<Time> = least.into_iter().collect();
             if owned.lower() != upper.borrow() {
                 let news = pending_news.seal(upper.borrow());
-                let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut Updates::reader(owned.batches()));
+                let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut KeyReader::new(owned.spans()));
                 owned.seal(upper, batch, &mut output.activate());
             }
             owned.exert();
@@ -204,7 +203,7 @@ pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time
 }
 
 /// How what is kept changes with changes of an operator's rows and with news of its groups.
-fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &mut Contents<RowBatch>) -> Option<RowBatch> {
+fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &mut KeyReader<RowStorage>) -> Option<RowBatch> {
     let mut made = Updates::default();
     let told: HashSet<(&[u8], Time)> =
         changes(news).filter(|news| !is_expiry(news.time, as_of)).map(|news| (news.row, news.time)).collect();
@@ -215,8 +214,8 @@ fn kept(rows: &Sealed<Updates>, news: &Sealed<Updates>, as_of: Time, contents: &
     for group in of_rows.chunk_by(|a, b| a.row[..a.key_len] == b.row[..b.key_len]) {
         let key = &group[0].row[..group[0].key_len];
         let mut stands: HashMap<Vec<u8>, Diff> = HashMap::new();
-        Updates::look_up(contents, key, key.len(), Asked::Key, |row, count| {
-            stands.insert(row[key.len()..].to_vec(), count);
+        contents.values(key, None, Time::MAX, |value, count| {
+            stands.insert(value.to_vec(), count);
         });
         for moment in group.chunk_by(|a, b| a.time == b.time) {
             let time = moment[0].time;

@@ -15,8 +15,8 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::arrange::{Held, Output, Reading};
+use crate::row::batch::RowBatch;
 use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
-use crate::row::spine::RowBatch;
 use crate::row::{Bytes, Diff, Time, Updates, UpdatesBuilder};
 
 /// How many groups an operator works off before the others' turn.

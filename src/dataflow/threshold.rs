@@ -8,7 +8,8 @@ use super::accumulate::History;
 use super::settle::Expiries;
 use super::sweep::{Change, Visit, per_key};
 use crate::plan::Threshold;
-use crate::row::spine::{SumBatch, SumTrace};
+use crate::row::batch::SumBatch;
+use crate::row::spine::SumTrace;
 use crate::row::{Diff, Time, Updates, UpdatesBuilder};
 
 impl Threshold {

@@ -11,8 +11,8 @@ use timely::progress::frontier::AntichainRef;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
-use super::retain::{Asked, Remembered};
-use crate::row::spine::{RowBatch, RowTrace, Sealed};
+use crate::row::batch::{KeyReader, RowBatch};
+use crate::row::spine::{RowTrace, Sealed};
 use crate::row::{ByKey, Time, Updates};
 
 /// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that
@@ -73,12 +73,12 @@ fn replacements(waiting: &mut Vec<Updates>, owned: &mut Owned<RowBatch>, upper: 
     }
     // A stable sort: what came last at a time stays last.
     entries.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let mut contents = Updates::reader(owned.batches());
+    let mut contents = KeyReader::new(owned.spans());
     let mut made = Updates::default();
     for of_key in entries.chunk_by(|a, b| a.0 == b.0) {
         let key = of_key[0].0;
         let mut current: Option<Vec<u8>> = None;
-        Updates::look_up(&mut contents, key, key.len(), Asked::Key, |row, _| current = Some(row[key.len()..].to_vec()));
+        contents.values(key, None, Time::MAX, |value, _| current = Some(value.to_vec()));
         for at_time in of_key.chunk_by(|a, b| a.1 == b.1) {
             let (_, time, updates, index) = at_time[at_time.len() - 1];
             let next = (updates.diff(index) > 0).then(|| updates.value(index));

@@ -1,18 +1,16 @@
 //! Batches that are being written, update by update.
 //!
 //! Whoever makes a batch gives its updates in order of row, then time; what is of one row and one time is added up, and
-//! what comes to nothing is left out. A row whose one update is like the one before it (a step's new rows all come at one
-//! time, once each) takes no memory for that: this is differential dataflow's own encoding of such runs.
+//! what comes to nothing is left out.
 
 use std::rc::Rc;
 
-use differential_dataflow::difference::{IsZero, Semigroup};
+use differential_dataflow::difference::Semigroup;
 use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
-use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
-use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch, Upds, Vals};
+use differential_dataflow::trace::implementations::ord_neu::Vals;
 
-use super::spine::{RowBatch, RowLayout, SumBatch, SumLayout};
+use super::batch::{RowBatch, RowStorage, SumBatch, SumStorage};
+use super::changes::Changes;
 use super::{ByteRows, Bytes, Diff, Offsets, Sums, SumsContainer, Time};
 
 /// A batch that is being written.
@@ -29,76 +27,6 @@ pub trait Draft: Default + 'static {
     fn finish(self) -> Option<Self::Batch>;
     /// The batch, in no more memory than it takes; None where nothing is in it.
     fn finish_tight(self) -> Option<Self::Batch>;
-}
-
-/// Times and changes, row by row.
-struct Changes<D: BatchContainer> {
-    written: Upds<Offsets, Vec<Time>, D>,
-    /// The update that may still grow, if there is one.
-    is_open: bool,
-    time: Time,
-    sum: D::Owned,
-    /// Where those of the row at hand begin.
-    start: usize,
-    /// How many there are, those among them that take no memory.
-    updates: usize,
-}
-
-impl<D: BatchContainer<Owned: Default>> Default for Changes<D> {
-    fn default() -> Self {
-        Changes { written: Upds::default(), is_open: false, time: 0, sum: D::Owned::default(), start: 0, updates: 0 }
-    }
-}
-
-impl<D: BatchContainer<Owned: Semigroup + Default>> Changes<D> {
-    #[inline(always)]
-    fn add(&mut self, time: Time, change: &D::Owned) {
-        if self.is_open && self.time == time {
-            return self.sum.plus_equals(change);
-        }
-        if self.is_open && !self.sum.is_zero() {
-            self.written.times.push(self.time);
-            self.written.diffs.push_own(&self.sum);
-        }
-        self.is_open = true;
-        self.time = time;
-        self.sum.clone_from(change);
-    }
-
-    /// Ends the row at hand; says whether anything is of it.
-    #[inline(always)]
-    fn end_row(&mut self) -> bool {
-        if !std::mem::take(&mut self.is_open) {
-            return false;
-        }
-        if !self.sum.is_zero() {
-            let is_alone = self.written.times.len() == self.start;
-            let is_like_last = || {
-                let same = |diff: D::ReadItem<'_>| D::into_owned(diff) == self.sum;
-                self.written.times.last() == Some(&self.time) && BatchContainer::last(&self.written.diffs).is_some_and(same)
-            };
-            if is_alone && is_like_last() {
-                self.updates += 1;
-                self.written.offs.push(self.start);
-                return true;
-            }
-            self.written.times.push(self.time);
-            self.written.diffs.push_own(&self.sum);
-        }
-        let end = self.written.times.len();
-        if end == self.start {
-            return false;
-        }
-        self.updates += end - self.start;
-        self.start = end;
-        self.written.offs.push(end);
-        true
-    }
-
-    fn fit(&mut self) {
-        self.written.offs.fit();
-        self.written.times.shrink_to_fit();
-    }
 }
 
 /// A batch of rows that is being written.
@@ -160,9 +88,8 @@ impl Draft for RowDraft {
 
     fn finish(mut self) -> Option<RowBatch> {
         self.close();
-        let Changes { written: upds, updates, .. } = self.changes;
-        let storage: OrdValStorage<RowLayout> = OrdValStorage { keys: self.keys, vals: self.vals, upds };
-        (updates > 0).then(|| Rc::new(OrdValBatch { storage, updates }))
+        let (upds, updates) = self.changes.finish();
+        (updates > 0).then(|| Rc::new(RowStorage { keys: self.keys, vals: self.vals, upds, updates }))
     }
 
     fn finish_tight(mut self) -> Option<RowBatch> {
@@ -170,7 +97,6 @@ impl Draft for RowDraft {
         self.keys.fit();
         self.vals.offs.fit();
         self.vals.vals.fit();
-        self.changes.written.diffs.shrink_to_fit();
         self.changes.fit();
         self.finish()
     }
@@ -208,20 +134,18 @@ impl Draft for SumDraft {
             self.key.clear();
             self.key.extend_from_slice(key);
         }
-        self.changes.add(time, change);
+        self.changes.add(time, change.borrow());
     }
 
     fn finish(mut self) -> Option<SumBatch> {
         self.end_key();
-        let Changes { written: upds, updates, .. } = self.changes;
-        let storage: OrdKeyStorage<SumLayout> = OrdKeyStorage { keys: self.keys, upds };
-        (updates > 0).then(|| Rc::new(OrdKeyBatch { storage, updates, value: vec![()] }))
+        let (upds, updates) = self.changes.finish();
+        (updates > 0).then(|| Rc::new(SumStorage { keys: self.keys, upds, updates }))
     }
 
     fn finish_tight(mut self) -> Option<SumBatch> {
         self.end_key();
         self.keys.fit();
-        self.changes.written.diffs.fit();
         self.changes.fit();
         self.finish()
     }

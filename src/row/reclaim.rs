@@ -31,8 +31,8 @@ use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 use timely::scheduling::Activator;
 
+use super::batch::{MemoryUse, RowBatch, SumBatch};
 use super::draft::{Draft, RowDraft, SumDraft};
-use super::spine::{MemoryUse, RowBatch, SumBatch};
 use super::{SumsContainer, Time};
 
 /// Updates that are read in one activation, at most.
@@ -248,12 +248,12 @@ impl Reclaim for RowBatch {
 
     /// Retractions. (A row that comes twice is one update after a merge, but not soon for that.)
     fn suspects(&self) -> usize {
-        let upds = &self.storage.upds;
+        let upds = &self.upds;
         let retractions = |value: usize| {
             let (start, end) = upds.bounds(value);
             upds.diffs[start..end].iter().filter(|diff| **diff < 0).count()
         };
-        (0..self.storage.vals.vals.len()).map(retractions).sum()
+        (0..self.vals.vals.len()).map(retractions).sum()
     }
 
     fn copy(draft: &mut RowDraft, (cursor, storage): &mut Contents<Self>, since: Time) -> Option<usize> {

@@ -1,32 +1,19 @@
 //! Rows and sums in differential dataflow's traces.
 //!
-//! Traces are [`Reclaiming`] spines of `OrdValBatch` / `OrdKeyBatch` over our own containers. What is ours is how a batch comes about:
-//! the [`Batcher`]s below keep containers as they came and sort *indices* when a frontier seals them, so that no row
-//! is moved or allocated before it is written, in order and consolidated, to its batch.
-
-use std::rc::Rc;
+//! Traces are [`Reclaiming`] spines of [batches](super::batch). A batch of what has come is made by the [`Batcher`]s below:
+//! they keep containers as they came and sort *indices* when a frontier seals them, so that no row is moved or allocated
+//! before it is written, in order and consolidated, to its batch.
 
 use differential_dataflow::batcher::{Batcher, Extract};
-use differential_dataflow::difference::Semigroup;
 use differential_dataflow::operators::arrange::TraceAgent;
-use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::implementations::ord_neu::key_batch::OrdKeyStorage;
-use differential_dataflow::trace::implementations::ord_neu::{OrdKeyBatch, OrdValBatch};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
+use super::batch::{RowBatch, SumBatch};
 use super::draft::{Draft, RowDraft, SumDraft};
 use super::reclaim::Reclaiming;
-use super::{ByteRows, Bytes, Diff, Offsets, SumUpdates, Sums, SumsContainer, Time, Updates};
+use super::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
 
-/// How batches of rows are laid out.
-pub type RowLayout = (ByteRows, ByteRows, Vec<Time>, Vec<Diff>, Offsets);
-/// How batches of sums are laid out.
-pub type SumLayout = (ByteRows, Vec<()>, Vec<Time>, SumsContainer, Offsets);
-/// A batch of rows by key.
-pub type RowBatch = Rc<OrdValBatch<RowLayout>>;
-/// A batch of sums by key.
-pub type SumBatch = Rc<OrdKeyBatch<SumLayout>>;
 /// A trace of rows by key.
 pub type RowSpine = Reclaiming<RowBatch>;
 /// A trace of sums by key.
@@ -35,56 +22,6 @@ pub type SumSpine = Reclaiming<SumBatch>;
 pub type RowTrace = TraceAgent<RowSpine>;
 /// A shared, readable trace of sums.
 pub type SumTrace = TraceAgent<SumSpine>;
-
-/// Bytes of memory that a batch uses.
-pub trait MemoryUse {
-    fn memory(&self) -> usize;
-}
-
-impl MemoryUse for RowBatch {
-    fn memory(&self) -> usize {
-        let storage = &self.storage;
-        storage.keys.memory()
-            + storage.vals.offs.memory()
-            + storage.vals.vals.memory()
-            + storage.upds.offs.memory()
-            + 8 * (storage.upds.times.capacity() + storage.upds.diffs.capacity())
-    }
-}
-
-impl MemoryUse for SumBatch {
-    fn memory(&self) -> usize {
-        let storage = &self.storage;
-        storage.keys.memory() + storage.upds.offs.memory() + 8 * storage.upds.times.capacity() + storage.upds.diffs.memory()
-    }
-}
-
-/// Batches of sums in which keys are looked up, in ascending order.
-pub struct SumReader {
-    batches: Vec<SumBatch>,
-    /// Of each batch, where its keys are that have not been passed.
-    at: Vec<usize>,
-}
-
-impl SumReader {
-    pub fn new(batches: Vec<SumBatch>) -> Self {
-        SumReader { at: vec![0; batches.len()], batches }
-    }
-
-    /// What a key's updates come to.
-    pub fn total(&mut self, key: &[u8]) -> Sums {
-        let mut total = Sums::default();
-        for (batch, at) in self.batches.iter().zip(&mut self.at) {
-            let OrdKeyStorage { keys, upds } = &batch.storage;
-            *at += keys.advance(*at, keys.len(), |there| there < Bytes(key));
-            if BatchContainer::get(keys, *at) == Some(Bytes(key)) {
-                let (start, end) = upds.bounds(*at);
-                (start..end).for_each(|update| total.plus_equals(&upds.diffs.index(update)));
-            }
-        }
-        total
-    }
-}
 
 /// Containers that wait for their times to be complete, for one kind of container.
 pub struct Pending<C> {

@@ -221,8 +221,9 @@ impl Sums {
         self
     }
 
+    /// The same, borrowed.
     #[inline(always)]
-    fn borrow(&self) -> SumsRef<'_> {
+    pub fn borrow(&self) -> SumsRef<'_> {
         SumsRef { rows: self.rows, dense: self.dense, slots: &self.slots }
     }
 
@@ -426,6 +427,13 @@ impl BatchContainer for SumsContainer {
     #[inline(always)]
     fn into_owned<'a>(item: SumsRef<'a>) -> Sums {
         Sums { rows: item.rows, dense: item.dense, slots: SmallVec::from_slice(item.slots) }
+    }
+
+    #[inline(always)]
+    fn clone_onto<'a>(item: SumsRef<'a>, other: &mut Sums) {
+        (other.rows, other.dense) = (item.rows, item.dense);
+        other.slots.clear();
+        other.slots.extend_from_slice(item.slots);
     }
 
     #[inline(always)]

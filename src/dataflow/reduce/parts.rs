@@ -22,8 +22,8 @@ use crate::dataflow::sweep::{Group, Keyed, Sweep};
 use crate::error::Result;
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
+use crate::row::batch::{RowBatch, SumBatch};
 use crate::row::reclaim::{Contents, Reclaiming};
-use crate::row::spine::{RowBatch, SumBatch};
 use crate::row::{ByteRows, Bytes, Codec, Diff, SlotLayout, Sums, Time, null_row};
 
 /// An input of the operator that delivers an arrangement's batches.

@@ -1,12 +1,12 @@
 //! What a retained arrangement asks of the updates that it is made of.
 
 use differential_dataflow::difference::{IsZero, Semigroup};
-use differential_dataflow::trace::Cursor;
-use differential_dataflow::trace::cursor::cursor_list;
+use differential_dataflow::trace::Span;
 
-use crate::row::reclaim::{Contents, Reclaim};
-use crate::row::spine::{RowBatch, Sealable, SumBatch, SumReader};
-use crate::row::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
+use crate::row::batch::{KeyReader, RowBatch, RowStorage, SumBatch, SumStorage};
+use crate::row::reclaim::Reclaim;
+use crate::row::spine::Sealable;
+use crate::row::{Diff, SumUpdates, Sums, Time, Updates};
 
 /// Updates that a retained arrangement is made of: it can look at each, and find in a trace what one of them takes away.
 pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
@@ -30,10 +30,11 @@ pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     fn clear(&mut self);
     /// Where rows are looked up.
     type Reader;
-    /// A reader of these batches, which is asked in ascending order.
-    fn reader(batches: Vec<Self::Batch>) -> Self::Reader;
-    /// Calls `each` with the rows that a trace has of those that are asked for, and what they come to.
-    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, asked: Asked, each: impl FnMut(&[u8], Self::Change));
+    /// A reader of a trace, which is asked in ascending order.
+    fn reader(spans: Vec<Span<Time, Self::Batch>>) -> Self::Reader;
+    /// Calls `each` with the rows that a trace has of those that are asked for, and what they come to. All that happened to
+    /// them did before `until`.
+    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, asked: Asked, until: Time, each: impl FnMut(&[u8], Self::Change));
 }
 
 /// Which rows are asked for.
@@ -84,39 +85,31 @@ impl Remembered for Updates {
         Updates::clear(self);
     }
 
-    type Reader = Contents<RowBatch>;
+    type Reader = KeyReader<RowStorage>;
 
-    fn reader(batches: Vec<RowBatch>) -> Contents<RowBatch> {
-        cursor_list(batches)
+    fn reader(spans: Vec<Span<Time, RowBatch>>) -> KeyReader<RowStorage> {
+        KeyReader::new(spans)
     }
 
-    fn look_up((cursor, storage): &mut Contents<RowBatch>, row: &[u8], key_len: usize, asked: Asked, mut each: impl FnMut(&[u8], Diff)) {
+    fn look_up(
+        reader: &mut KeyReader<RowStorage>,
+        row: &[u8],
+        key_len: usize,
+        asked: Asked,
+        until: Time,
+        mut each: impl FnMut(&[u8], Diff),
+    ) {
         let (key, value) = row.split_at(key_len);
-        cursor.seek_key(storage, Bytes(key));
-        if cursor.get_key(storage) != Some(Bytes(key)) {
-            return;
-        }
-        cursor.rewind_vals(storage);
-        if asked != Asked::Key {
-            cursor.seek_val(storage, Bytes(value));
-        }
-        if asked == Asked::Behind && cursor.get_val(storage) == Some(Bytes(value)) {
-            cursor.step_val(storage);
-        }
-        let mut found = Vec::new();
-        while let Some(value_there) = cursor.get_val(storage) {
-            if asked == Asked::Row && value_there != Bytes(value) {
-                break;
-            }
-            let mut count = 0;
-            cursor.map_times(storage, |_, diff| count += diff);
-            if count != 0 {
-                found.clear();
-                found.extend_from_slice(key);
-                found.extend_from_slice(value_there.0);
-                each(&found, count);
-            }
-            cursor.step_val(storage);
+        let mut found = key.to_vec();
+        let of_value = |value: &[u8], count| {
+            found.truncate(key_len);
+            found.extend_from_slice(value);
+            each(&found, count);
+        };
+        match asked {
+            Asked::Key => reader.values(key, None, until, of_value),
+            Asked::Row => reader.values(key, Some(value), until, of_value),
+            Asked::Behind => reader.values_behind(key, value, until, of_value),
         }
     }
 }
@@ -158,14 +151,14 @@ impl Remembered for SumUpdates {
         SumUpdates::clear(self);
     }
 
-    type Reader = SumReader;
+    type Reader = KeyReader<SumStorage>;
 
-    fn reader(batches: Vec<SumBatch>) -> SumReader {
-        SumReader::new(batches)
+    fn reader(spans: Vec<Span<Time, SumBatch>>) -> KeyReader<SumStorage> {
+        KeyReader::new(spans)
     }
 
-    fn look_up(reader: &mut SumReader, row: &[u8], _: usize, _: Asked, mut each: impl FnMut(&[u8], Sums)) {
-        let total = reader.total(row);
+    fn look_up(reader: &mut KeyReader<SumStorage>, row: &[u8], _: usize, _: Asked, until: Time, mut each: impl FnMut(&[u8], Sums)) {
+        let total = reader.total(row, until);
         if !total.is_zero() {
             each(row, total);
         }

@@ -10,10 +10,10 @@ use hashbrown::HashTable;
 use super::deadlines::Deadlines;
 use super::names::{Name, Names};
 use super::timers::Timers;
-use crate::engine::time::LAST_INSTANT;
-use crate::plan::Retention;
+use crate::engine::time::{self, LAST_INSTANT};
+use crate::plan::{Refresh, Retention};
 use crate::row::spine::prefix;
-use crate::row::{Bytes, key_hash};
+use crate::row::{Bytes, Time, key_hash};
 
 /// An instant that does not come.
 pub const NEVER: u64 = u64::MAX;
@@ -36,6 +36,13 @@ pub struct Scopes {
     table: HashTable<ScopeId>,
     names: Names,
     timers: Timers,
+    /// Whether every write to a live scope has moved its deadline.
+    moves: bool,
+}
+
+/// Whether every write moves the deadline of its scope.
+fn moves(retention: &Retention) -> bool {
+    retention.refresh == Refresh::Write && retention.ttl_max.is_none()
 }
 
 impl Scopes {
@@ -47,6 +54,7 @@ impl Scopes {
             table: HashTable::new(),
             names: Names::default(),
             timers: Timers::new(deadlines.retention()),
+            moves: moves(deadlines.retention()),
             deadlines,
         }
     }
@@ -81,6 +89,12 @@ impl Scopes {
     /// The instant at which a scope expires if nothing is written to it before.
     pub fn due(&self, id: ScopeId) -> u64 {
         self.records.get(id).due
+    }
+
+    /// A time from which on nothing has been written to a live scope, as far as is known.
+    pub fn quiet_from(&self, id: ScopeId) -> Time {
+        let last = self.retention().ttl.filter(|_| self.moves).map(|ttl| self.due(id).saturating_sub(ttl) as i64);
+        last.filter(|last| (0..LAST_INSTANT).contains(last)).map_or(Time::MAX, |last| time::at(last + 1, 0))
     }
 
     /// The scope of a write at an instant, which is not there (its timer is set by [`Scopes::wake`]).
@@ -169,7 +183,7 @@ impl Scopes {
 
     /// Everything anew; scopes get other numbers.
     fn rebuild(&mut self) {
-        let mut anew = Scopes::new(self.deadlines.clone());
+        let mut anew = Scopes { moves: self.moves, ..Scopes::new(self.deadlines.clone()) };
         anew.table.reserve(self.len(), |_| unreachable!("nothing is there to be moved"));
         for id in &self.table {
             let Record { name, due } = self.records.get(*id);
@@ -197,6 +211,7 @@ impl Scopes {
         }
         let records = &self.records;
         self.timers.reset(&retention, |id| records.get(id).due);
+        self.moves &= moves(&retention);
         self.deadlines.retune(retention);
     }
 }

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use timely::dataflow::operators::Probe;
 use timely::dataflow::operators::core::Input as _;
 
@@ -46,6 +48,38 @@ fn a_ttl_that_changes_in_the_midst_of_a_storm_is_that_of_what_has_not_expired() 
         worker.step_while(|| probe.less_than(&time::at(102, 1)));
         let account = keeper.borrow().account();
         assert_eq!((account.expired, account.live_scopes), (scopes, 0));
+    });
+}
+
+#[test]
+fn what_was_written_without_a_new_deadline_goes_too_when_the_ttl_becomes_shorter() {
+    timely::execute_directly(|worker| {
+        let left = Rc::new(Cell::new(0));
+        let of_rows = Rc::clone(&left);
+        let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
+            let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
+            let retention = Retention { ttl_max: Some(100), ..ttl(10) };
+            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(retention, &RowType::new([])), Writes::Updates, "Arrange");
+            let rows = map_containers(flatten(arranged, "Rows", 0), move |rows| {
+                of_rows.set(of_rows.get() + (0..rows.len()).map(|row| rows.diff(row)).sum::<Diff>());
+                rows
+            });
+            (input, rows.probe().0, keeper)
+        });
+        // The first row lives until 101, and so does what comes at 50 and is gone at 51.
+        for (value, instant, diff) in [(b"1", 1, 1), (b"2", 50, 1), (b"1", 51, -1)] {
+            let mut updates = Updates::default();
+            updates.push(b"key", value, time::at(instant, 1), diff);
+            input.send_batch(&mut updates);
+            input.advance_to(time::at(instant, 2));
+            worker.step_while(|| probe.less_than(&time::at(instant, 2)));
+        }
+        // By the new figure it was due at 11.
+        keeper.borrow_mut().retune(ttl(10));
+        input.advance_to(time::at(60, 1));
+        worker.step_while(|| probe.less_than(&time::at(60, 1)));
+        let account = keeper.borrow().account();
+        assert_eq!((account.expired, account.live_scopes, left.get()), (1, 0, 0));
     });
 }
 
