@@ -192,7 +192,8 @@ impl Table {
         let comes = self.physical.index_of(&watermark.column).is_ok();
         (is_read && keeps_last && comes).then(|| {
             let is_key = |name| create.primary_key.contains(name);
-            let columns = create.columns.iter().map(|column| ColumnDef { not_null: column.not_null || is_key(&column.name), ..column.clone() });
+            let columns =
+                create.columns.iter().map(|column| ColumnDef { not_null: column.not_null || is_key(&column.name), ..column.clone() });
             CreateTable { primary_key: vec![], columns: columns.collect(), ..create.clone() }
         })
     }

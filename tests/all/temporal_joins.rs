@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir::Engine;
+use weir::text::line;
 
 use crate::event_time::{Folder, Printed, START, TICK, pieces, shuffled, timestamp};
 
@@ -24,11 +25,16 @@ type Sides = [Vec<Row>; 2];
 
 /// Rows of both sides by time. A key has one version at a time; many times are those of both sides.
 fn sides(rng: &mut StdRng) -> Sides {
-    let time = |rng: &mut StdRng| START + rng.random_range(0..80) * 250;
-    let orders = (0..60).map(|id| (time(rng), rng.random_range(0..KEYS), id));
+    sides_over(rng, 20, 60, 40)
+}
+
+/// So many of them, over so many seconds.
+fn sides_over(rng: &mut StdRng, seconds: i64, orders: i32, versions: i32) -> Sides {
+    let time = |rng: &mut StdRng| START + rng.random_range(0..4 * seconds) * 250;
+    let orders = (0..orders).map(|id| (time(rng), rng.random_range(0..KEYS), id));
     let mut orders: Vec<Row> = orders.collect();
     orders.sort_unstable();
-    let versions: BTreeMap<(i64, i32), i32> = (0..40).map(|rate| ((time(rng), rng.random_range(0..KEYS - 1)), rate)).collect();
+    let versions: BTreeMap<(i64, i32), i32> = (0..versions).map(|rate| ((time(rng), rng.random_range(0..KEYS - 1)), rate)).collect();
     [orders, versions.into_iter().map(|((at, key), rate)| (at, key, rate)).collect()]
 }
 
@@ -140,10 +146,11 @@ enum Way {
 }
 
 impl Way {
-    fn tables(self) -> String {
+    /// The tables, with options.
+    fn tables(self, options: &str) -> String {
         let with = |rows: &str| match self {
             Way::Inserts => String::new(),
-            Way::Files => format!("WITH ('connector' = 'file', 'path' = '{rows}', 'format' = 'csv')"),
+            Way::Files => format!("WITH ('connector' = 'file', 'path' = '{rows}', 'format' = 'csv'{options})"),
         };
         let rates = |name: &str, key: &str| {
             format!(
@@ -174,9 +181,14 @@ impl Way {
 
 /// Runs all joins over rows that come in this order, to the end.
 fn run(sides: &Sides, way: Way, workers: usize, rng: &mut StdRng, name: &str) -> (Engine, Printed) {
+    run_with("", "", sides, way, workers, rng, name)
+}
+
+/// The same with options of the tables, after something else.
+fn run_with(first: &str, options: &str, sides: &Sides, way: Way, workers: usize, rng: &mut StdRng, name: &str) -> (Engine, Printed) {
     let (printed, folder) = (Printed::default(), Folder::new(name));
     let engine = Engine::builder().workers(workers).base(&folder.0).output(Box::new(printed.clone())).build().expect("an engine");
-    engine.execute(&way.tables()).expect("the tables");
+    engine.execute(&(first.to_owned() + &way.tables(options))).expect("the tables");
     let mut all: Vec<(&str, usize, Vec<Row>)> = vec![];
     for (table, rows) in ["orders", "rates"].into_iter().zip(sides) {
         all.extend(pieces(rows, rng).into_iter().enumerate().map(|(number, piece)| (table, number, piece)));
@@ -227,17 +239,23 @@ fn what_joins_by_time_publish_does_not_depend_on_order_within_the_bounds_on_batc
     }
 }
 
+/// The rows in an order in which some are late.
+fn disordered(mut sides: Sides, rng: &mut StdRng) -> Sides {
+    for rows in &mut sides {
+        for _ in 0..15 {
+            let (a, b) = (rng.random_range(0..rows.len()), rng.random_range(0..rows.len()));
+            rows.swap(a, b);
+        }
+    }
+    sides
+}
+
 #[test]
 fn late_orders_and_late_versions_are_as_if_they_had_never_come() {
     for seed in 0..3 {
         let mut rng = StdRng::seed_from_u64(100 + seed);
-        let mut order = sides(&mut rng);
-        for rows in &mut order {
-            for _ in 0..15 {
-                let (a, b) = (rng.random_range(0..rows.len()), rng.random_range(0..rows.len()));
-                rows.swap(a, b);
-            }
-        }
+        let sorted = sides(&mut rng);
+        let order = disordered(sorted, &mut rng);
         let in_time = |rows: &[Row], bound: i64| {
             let mut watermark = 0;
             let is_in_time = |row: &&Row| {
@@ -255,5 +273,44 @@ fn late_orders_and_late_versions_are_as_if_they_had_never_come() {
             compare(&kept, &printed, &format!("seed {seed}, {workers} workers"));
             assert!(engine.late().iter().all(|late| late.dropped > 0), "{:?}", engine.late());
         }
+    }
+}
+
+#[test]
+fn nobody_can_tell_that_orders_and_versions_are_forgotten_where_late_rows_are_accepted_for_a_time() {
+    for seed in 0..3 {
+        let mut rng = StdRng::seed_from_u64(200 + seed);
+        let sorted = sides(&mut rng);
+        let order = disordered(sorted, &mut rng);
+        let mut at_work = |first: &str, workers: usize| {
+            let options = ", 'late' = 'accept', 'allowed_lateness' = '4 s'";
+            let name = format!("forgotten-joins-{seed}-{workers}{}", first.len());
+            run_with(first, options, &order, Way::Files, workers, &mut rng, &name)
+        };
+        let (remembering, expected) = at_work("SET state_ttl = 'never';", 1);
+        assert!(remembering.late().iter().any(|late| late.accepted > 0), "seed {seed} makes no row late and accepted");
+        for workers in [1, 2] {
+            let (forgetting, printed) = at_work("", workers);
+            for join in JOINS {
+                assert_eq!(printed.of(join.name), expected.of(join.name), "seed {seed}, {workers} workers, {}", join.name);
+            }
+            let late = "SELECT COUNT(*) > 0, COALESCE(SUM(late_retractions), 0) FROM weir_arrangements WHERE origin = 'derived'";
+            assert_eq!(line(&forgetting.query(late).expect("the arrangements"), 0), ["true", "0"]);
+        }
+    }
+}
+
+#[test]
+fn of_a_long_history_only_what_orders_can_still_ask_for_is_kept() {
+    let mut rng = StdRng::seed_from_u64(300);
+    let sides = sides_over(&mut rng, 2000, 4000, 4000);
+    let (engine, printed) = run(&sides, Way::Files, 1, &mut rng, "history");
+    compare(&sides, &printed, "a long history");
+    for join in ["valid", "any_valid", "at_or_after", "after"] {
+        let rows = |input: &str| {
+            let query = format!("SELECT rows FROM weir_arrangements WHERE view = '{join}' AND input = '{input}' AND operator = 'AsOf'");
+            line(&engine.query(&query).expect("the arrangements"), 0)[0].parse::<usize>().expect("a count")
+        };
+        assert!(rows("o") < 100 && rows("r") < 400, "{join}: {} of 4000 orders and {} versions are left", rows("o"), rows("r"));
     }
 }
