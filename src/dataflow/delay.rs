@@ -8,7 +8,7 @@
 //! An update that comes when its window has closed happens at once: it corrects what has been said. A row without a
 //! window does not wait. Where the clock has run out, at the end of all input, every window is closed.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -18,6 +18,7 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 
 use super::arrange::give_all;
+use super::registry::{Ask, Held};
 use super::settle::changes;
 use crate::engine::time;
 use crate::plan::Column;
@@ -25,18 +26,20 @@ use crate::row::spine::Sealed;
 use crate::row::{Diff, Time, Updates, UpdatesBuilder, instant, prefix_len};
 
 /// Delays rows that begin with `before` until the instant in the column that comes next, which sorts ascending, plus
-/// `before_end` milliseconds; no longer than until the clock has `run_out`.
+/// `before_end` milliseconds; no longer than until the clock has `run_out`. And whom to ask what is waiting.
 pub fn delay<'s>(
     rows: Stream<'s, Time, Updates>,
     before: Vec<Column>,
     before_end: i64,
     run_out: Rc<Cell<Option<Time>>>,
-) -> Stream<'s, Time, Updates> {
-    rows.unary_frontier(Pipeline, "Delay", move |capability, _| {
-        let mut waiting = Waiting::default();
+) -> (Stream<'s, Time, Updates>, Ask) {
+    let shared = Rc::new(RefCell::new(Waiting::default()));
+    let asked = Rc::clone(&shared);
+    let rows = rows.unary_frontier(Pipeline, "Delay", move |capability, _| {
         // At the frontier, no earlier: time may run out there.
         let mut held = Some(capability);
         move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
+            let waiting = &mut *shared.borrow_mut();
             input.for_each(|capability, updates| {
                 let mut now = UpdatesBuilder::default();
                 for index in 0..updates.len() {
@@ -60,7 +63,8 @@ pub fn delay<'s>(
                 _ => held = None,
             }
         }
-    })
+    });
+    (rows, Rc::new(move || asked.borrow_mut().held()))
 }
 
 /// The last moment of the window that a row is in.
@@ -101,6 +105,19 @@ impl Waiting {
             let mut due = first.remove();
             due.add_up(close);
             into.push_container(due.updates);
+        }
+    }
+}
+
+impl Waiting {
+    /// What is waiting, after what cancels has gone.
+    fn held(&mut self) -> Held {
+        self.0.iter_mut().filter(|(_, due)| due.updates.len() > due.distinct).for_each(|(close, due)| due.add_up(*close));
+        self.0.retain(|_, due| due.distinct > 0);
+        Held {
+            rows: self.0.values().map(|due| due.distinct).sum(),
+            bytes: self.0.values().map(|due| due.updates.memory()).sum(),
+            next: self.0.keys().next().map(|close| time::ms(*close).unsigned_abs()),
         }
     }
 }

@@ -9,7 +9,7 @@ use timely::progress::Antichain;
 
 use super::render::{ErrorSource, Kept};
 use super::retain::{Account, Keeper};
-use crate::plan::{Figures, Fingerprint, Memory, RelationId, Scope};
+use crate::plan::{Figures, Fingerprint, Memory, Plan, RelationId, Scope};
 use crate::row::Time;
 use crate::row::batch::MemoryUse;
 use crate::row::reclaim::left_of;
@@ -19,6 +19,8 @@ use crate::row::spine::{RowTrace, SumTrace};
 #[derive(Default)]
 pub struct Registry {
     pub entries: HashMap<Fingerprint, Entry>,
+    /// What holds rows until their time comes, by [`waiting_id`].
+    pub waiting: HashMap<Fingerprint, Waiting>,
     pub errors: HashMap<ErrorSource, RowTrace>,
     kept: HashMap<RelationId, Kept>,
     /// When the clock has run out, if that is where it stands: what waits for a later instant happens then.
@@ -35,6 +37,31 @@ pub struct Entry {
     pub keeper: Option<Keeper>,
 }
 
+/// An operator of a dataflow that holds rows until their time comes.
+pub struct Waiting {
+    pub dataflow: u64,
+    pub label: Label,
+    /// Where it is rendered more than once, each of them.
+    pub held: Vec<Ask>,
+}
+
+/// Answers with what an operator holds.
+pub type Ask = Rc<dyn Fn() -> Held>;
+
+/// What is held until its time comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    pub rows: usize,
+    pub bytes: usize,
+    /// The first instant at which something of it happens, in milliseconds since the epoch.
+    pub next: Option<u64>,
+}
+
+/// What tells an operator that holds rows in a dataflow from every other one.
+pub fn waiting_id(plan: &Plan, dataflow: u64) -> Fingerprint {
+    plan.fingerprint().derived("waiting").derived(&dataflow.to_string())
+}
+
 /// What an arrangement is called in `weir_arrangements`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
@@ -44,6 +71,8 @@ pub struct Label {
     pub key: String,
     pub scope: Scope,
     pub memory: Memory,
+    /// Whether other dataflows read it too.
+    pub is_shared: bool,
 }
 
 /// A trace of either layout.
@@ -79,6 +108,17 @@ impl Entry {
         let (rows, bytes) = self.trace.size(measure);
         let account = self.keeper.as_ref().map(|keeper| keeper.borrow().account());
         Size { rows, bytes: bytes + account.map_or(0, |account| account.bytes), account }
+    }
+}
+
+impl Waiting {
+    /// How much it holds, and until when.
+    pub fn size(&self) -> Size {
+        let sizes = self.held.iter().map(|held| {
+            let Held { rows, bytes, next } = held();
+            Size { rows, bytes, account: Some(Account { next_deadline: next, ..Account::default() }) }
+        });
+        sizes.fold(Size::default(), Size::plus)
     }
 }
 
@@ -169,11 +209,13 @@ impl Registry {
             (id, entry)
         });
         self.entries = entries.collect();
+        self.waiting = std::mem::take(&mut self.waiting).into_iter().map(|(id, waiting)| (new_id(id), waiting)).collect();
     }
 
     /// Forgets what a dataflow keeps.
     pub fn forget(&mut self, dataflow: u64) {
         self.entries.retain(|_, entry| entry.dataflow != dataflow);
+        self.waiting.retain(|_, waiting| waiting.dataflow != dataflow);
         self.errors.retain(|(_, owner), _| *owner != dataflow);
         let entries = &self.entries;
         self.kept.retain(|_, kept| entries.contains_key(&kept.arrangement.fingerprint()));

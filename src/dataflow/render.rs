@@ -233,13 +233,10 @@ impl<'s, 'r> Renderer<'s, 'r> {
             }
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
-                (
-                    Collection {
-                        rows: delay(rows, input.row().columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out)),
-                        errors,
-                    },
-                    key,
-                )
+                let columns = &input.row().columns;
+                let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out));
+                self.note_waiting(plan, std::slice::from_ref(&columns[*column]), held);
+                (Collection { rows, errors }, key)
             }
             Node::Session { input, gap } => {
                 let (arranged, errors) = self.arranged_rows(input, "Session")?;
@@ -308,7 +305,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let Collection { rows, errors } = self.collection(input, width)?;
         let ticking = self.ticking();
         let rows = self.scope.concatenate([rows, ticking]);
-        Ok(Collection { rows: temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?, errors })
+        let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?;
+        self.note_waiting(plan, &input.row().columns[width..width + validity.moments], held);
+        Ok(Collection { rows, errors })
     }
 
     /// No rows, up to the present time.
@@ -361,6 +360,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                     key: names(key),
                     scope: Scope::Group,
                     memory: Memory::default(),
+                    is_shared: true,
                 };
                 self.note(id, Held::Rows(kept), BTreeSet::new(), label, None)
             }

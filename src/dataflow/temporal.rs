@@ -13,6 +13,9 @@
 
 mod future;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType};
 use arrow::datatypes::{TimestampNanosecondType, TimestampSecondType};
@@ -22,6 +25,7 @@ use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract,
 use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 
 use super::arrange::{give_all, peers};
+use super::registry::Ask;
 use crate::engine::time::{self, FIRST_DATA_STEP, LAST_INSTANT};
 use crate::error::Result;
 use crate::plan::{DAY, MILLISECOND, RowType, Validity};
@@ -32,14 +36,14 @@ use future::Future;
 /// reads. `row` is both together, of which the key is the first `width` columns.
 ///
 /// A row's insertion and retraction have to be held in one place to cancel before their time: rows that are ever
-/// taken away go to the worker that they hash to (`spread`).
+/// taken away go to the worker that they hash to (`spread`). And whom to ask what is to come.
 pub fn temporal<'s>(
     rows: Stream<'s, Time, Updates>,
     row: &RowType,
     width: usize,
     validity: Validity,
     spread: bool,
-) -> Result<Stream<'s, Time, Updates>> {
+) -> Result<(Stream<'s, Time, Updates>, Ask)> {
     let lives = Lives { codec: Codec::new(row, width)?, validity };
     if spread && peers(rows.scope()) > 1 {
         let by_row = DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>);
@@ -49,16 +53,18 @@ pub fn temporal<'s>(
     }
 }
 
-fn temporal_core<'s, P>(rows: Stream<'s, Time, Updates>, pact: P, lives: Lives) -> Stream<'s, Time, Updates>
+fn temporal_core<'s, P>(rows: Stream<'s, Time, Updates>, pact: P, lives: Lives) -> (Stream<'s, Time, Updates>, Ask)
 where
     P: ParallelizationContract<Time, Updates>,
 {
-    rows.unary_frontier(pact, "Temporal", move |capability, _| {
+    let shared = Rc::new(RefCell::new(Future::default()));
+    let asked = Rc::clone(&shared);
+    let rows = rows.unary_frontier(pact, "Temporal", move |capability, _| {
         let mut capability = Some(capability);
-        let mut future = Future::default();
         move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
+            let future = &mut *shared.borrow_mut();
             let mut made = UpdatesBuilder::default();
-            input.for_each(|_, updates| lives.live(updates, &mut made, &mut future));
+            input.for_each(|_, updates| lives.live(updates, &mut made, future));
             let upper = frontier.frontier().first().copied();
             if let Some(upper) = upper {
                 future.take(first_instant_to_come(upper), |row, instant, diff| made.push(row, &[], began(instant), diff));
@@ -69,10 +75,11 @@ where
             match (upper, &mut capability) {
                 (Some(upper), Some(capability)) => capability.downgrade(&upper),
                 // Nothing happens any more, and so nothing ends.
-                _ => (capability, future) = (None, Future::default()),
+                _ => (capability, *future) = (None, Future::default()),
             }
         }
-    })
+    });
+    (rows, Rc::new(move || asked.borrow_mut().held()))
 }
 
 /// When the changes of an instant are.

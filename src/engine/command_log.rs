@@ -14,7 +14,7 @@ use super::runtime::{DataflowId, Rows, Time};
 use super::worker::{Built, Command};
 use crate::connector::Op;
 use crate::dataflow::columnar::{ColumnBatch, Times};
-use crate::dataflow::registry::{Label, Measure, Size};
+use crate::dataflow::registry::{Label, Measure, Size, waiting_id};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
 use crate::plan::{Fingerprint, Node, Plan, RelationId};
@@ -242,6 +242,9 @@ impl Log {
         }
         if let Node::Settle { .. } = plan.node() {
             into.insert(plan.fingerprint().derived("kept"));
+        }
+        if let Node::Delay { .. } | Node::Temporal { .. } = plan.node() {
+            into.extend((0..self.next).map(|dataflow| waiting_id(plan, dataflow)));
         }
         plan.inputs().into_iter().for_each(|input| self.reach(input, seen, into));
     }

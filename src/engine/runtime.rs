@@ -14,11 +14,11 @@ use super::publish::{ErrorBoard, summary};
 use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
-use crate::dataflow::registry::{Label, Measure, Size};
+use crate::dataflow::registry::{Label, Measure, Size, waiting_id};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
-use crate::plan::{Figures, Fingerprint, Memory, Plan, RelationId};
+use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
 
 /// A moment of the dataflow: `ms << 20 | step`. See the module `time`.
@@ -223,7 +223,7 @@ impl Runtime {
         let of_derived: Vec<_> = of_derived.collect();
         renamed.extend(of_derived);
         for (old, new) in plans {
-            whole_rows_renamed(old, new, &mut renamed);
+            whole_rows_renamed(old, new, log.next, &mut renamed);
         }
         let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
         let figures: Figures = figures.into_iter().map(|(id, figures)| (new_id(id), figures)).collect();
@@ -330,17 +330,17 @@ impl Runtime {
     pub fn arrangements(&self) -> Result<Vec<ArrangementInfo>> {
         let mut log = self.log();
         let sizes = log.sizes(Measure::Stored, &self.progress)?;
-        let exports: Vec<_> = log.dataflows.values().flat_map(|dataflow| &dataflow.exports).collect();
-        let mut infos: Vec<ArrangementInfo> = log
-            .dataflows
-            .values()
-            .flat_map(|dataflow| &dataflow.arrangements)
-            .map(|(id, label)| {
-                let size = sizes.get(id).copied().unwrap_or_default();
-                let readers = exports.iter().filter(|(_, reached)| reached.contains(id)).count();
-                ArrangementInfo::new(label, readers, size)
-            })
-            .collect();
+        let readers = |dataflow: &Dataflow, id| dataflow.exports.iter().filter(|(_, reached)| reached.contains(id)).count();
+        let arrangements = log.dataflows.values().flat_map(|dataflow| dataflow.arrangements.iter().map(move |entry| (dataflow, entry)));
+        let infos = arrangements.map(|(dataflow, (id, label))| {
+            let size = sizes.get(id).copied().unwrap_or_default();
+            let readers = match label.is_shared {
+                true => log.dataflows.values().map(|dataflow| readers(dataflow, id)).sum(),
+                false => readers(dataflow, id),
+            };
+            ArrangementInfo::new(label, readers, size)
+        });
+        let mut infos: Vec<ArrangementInfo> = infos.collect();
         infos.sort_by(|a, b| (&a.view, &a.operator, &a.input, &a.key).cmp(&(&b.view, &b.operator, &b.input, &b.key)));
         Ok(infos)
     }
@@ -481,10 +481,13 @@ impl ArrangementInfo {
     }
 }
 
-/// What identifies the arrangements of plans by all of their columns, and did.
-fn whole_rows_renamed(old: &Plan, new: &Plan, into: &mut HashMap<Fingerprint, Fingerprint>) {
+/// What identifies the arrangements of plans by all of their columns, and what they hold in each of so many dataflows; and did.
+fn whole_rows_renamed(old: &Plan, new: &Plan, dataflows: u64, into: &mut HashMap<Fingerprint, Fingerprint>) {
     if old.fingerprint() != new.fingerprint() && into.insert(whole_rows(old).fingerprint(), whole_rows(new).fingerprint()).is_none() {
-        old.inputs().into_iter().zip(new.inputs()).for_each(|(old, new)| whole_rows_renamed(old, new, into));
+        if let Node::Delay { .. } | Node::Temporal { .. } = old.node() {
+            into.extend((0..dataflows).map(|dataflow| (waiting_id(old, dataflow), waiting_id(new, dataflow))));
+        }
+        old.inputs().into_iter().zip(new.inputs()).for_each(|(old, new)| whole_rows_renamed(old, new, dataflows, into));
     }
 }
 

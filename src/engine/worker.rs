@@ -222,7 +222,8 @@ impl<'w> Agent<'w> {
             Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
             Command::Sizes { measure, reply } => {
                 let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size(measure)));
-                let _gone = reply.send(sizes.collect());
+                let waiting = self.registry.waiting.iter().map(|(id, waiting)| (*id, waiting.size()));
+                let _gone = reply.send(sizes.chain(waiting).collect());
             }
             Command::Shutdown => {}
         }
@@ -290,7 +291,9 @@ impl<'w> Agent<'w> {
         running.advance(self.now);
         self.dataflows.insert(dataflow, running);
         let arrangements = self.registry.entries.iter().filter(|(_, entry)| entry.dataflow == dataflow);
-        let arrangements = arrangements.map(|(id, entry)| (*id, entry.label.clone())).collect();
+        let waiting = self.registry.waiting.iter().filter(|(_, waiting)| waiting.dataflow == dataflow);
+        let waiting = waiting.map(|(id, waiting)| (*id, waiting.label.clone()));
+        let arrangements = arrangements.map(|(id, entry)| (*id, entry.label.clone())).chain(waiting).collect();
         Ok(Built { reads, depends, arrangements })
     }
 

@@ -10,10 +10,10 @@ use crate::dataflow::accumulate::{Accumulate, count_rows};
 use crate::dataflow::arrange::{arrange_rows, arrange_sums, flatten};
 use crate::dataflow::columnar::columnar;
 use crate::dataflow::reduce::Kept as Held;
-use crate::dataflow::registry::{Entry, Label, Trace};
+use crate::dataflow::registry::{Ask, Entry, Label, Trace, Waiting, waiting_id};
 use crate::dataflow::retain::{Deadlines, Keeper, Writes, arrange_retained};
 use crate::error::{Error, Result};
-use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Scope, names};
+use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Scope, names, operator};
 use crate::row::{SumUpdates, Time, Updates};
 
 impl<'s> Renderer<'s, '_> {
@@ -154,6 +154,7 @@ impl<'s> Renderer<'s, '_> {
                 Bound::Retention | Bound::Closes(_) | Bound::Nothing(_) => arrangement.memory.clone(),
                 Bound::Input | Bound::Filter => Memory { origin: Origin::Reads, ..Memory::default() },
             },
+            is_shared: true,
         }
     }
 
@@ -162,6 +163,22 @@ impl<'s> Renderer<'s, '_> {
         let label = self.label(operator, side, key);
         let origin = if matches!(side.bound(), Bound::Retention | Bound::Closes(_)) { Origin::Reads } else { label.memory.origin };
         Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
+    }
+
+    /// Notes an operator that holds rows until their time comes, which these columns say.
+    pub(super) fn note_waiting(&mut self, plan: &Plan, times: &[Column], held: Ask) {
+        let Some(dataflow) = self.publish else { return };
+        let label = || Label {
+            view: self.view.clone(),
+            operator: operator(plan.node()).to_owned(),
+            input: None,
+            key: names(times),
+            scope: Scope::Row,
+            memory: Memory { origin: Origin::Reads, ..Memory::default() },
+            is_shared: false,
+        };
+        let waiting = self.registry.waiting.entry(waiting_id(plan, dataflow));
+        waiting.or_insert_with(|| Waiting { dataflow, label: label(), held: vec![] }).held.push(held);
     }
 
     /// Notes an arrangement that has been made.

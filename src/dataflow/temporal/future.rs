@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use crate::dataflow::registry::Held;
 use crate::dataflow::settle::changes;
 use crate::row::spine::Sealed;
 use crate::row::{Diff, Updates};
@@ -34,6 +35,9 @@ struct Bucket {
     /// How many updates were left when what cancels went last.
     settled: usize,
 }
+
+/// Bytes of a near update beside its row: its instant, where its row is, and its difference.
+const NEAR_ENTRY: usize = 32;
 
 impl Future {
     /// As many updates are put in order as soon as their bucket's time has come.
@@ -108,6 +112,21 @@ impl Future {
                 return start;
             }
             length /= 2;
+        }
+    }
+
+    /// What is to come, after what cancels has gone.
+    pub fn held(&mut self) -> Held {
+        self.far.values_mut().for_each(Bucket::settle);
+        self.far.retain(|_, bucket| bucket.len > 0);
+        // Of a bucket's updates the times are in no order.
+        let of_bucket = |bucket: &Bucket| bucket.updates.iter().flat_map(|updates| updates.times()).min().copied();
+        let first = self.near.keys().next().map(|(instant, _)| *instant);
+        let near_bytes = self.near.keys().map(|(_, row)| row.len() + NEAR_ENTRY).sum::<usize>();
+        Held {
+            rows: self.near.len() + self.far.values().map(|bucket| bucket.len).sum::<usize>(),
+            bytes: near_bytes + self.far.values().flat_map(|bucket| &bucket.updates).map(Updates::memory).sum::<usize>(),
+            next: first.or_else(|| self.far.values().next().and_then(of_bucket)),
         }
     }
 
