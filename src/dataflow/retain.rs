@@ -18,9 +18,6 @@
 //!                                   Scopes     the trace, as it was
 //! ```
 //!
-//! A version ([`Scope::Version`]) does not go at its deadline: what it has taken the place of does, which is what is behind it in
-//! its key's order. What has come and is due between the same two frontiers takes that place at the next instant that is seen.
-//!
 //! A million scopes may be due at one instant. What is due is worked off in rounds of bounded length, between which the
 //! worker's other operators run.
 
@@ -29,6 +26,7 @@ mod names;
 mod remembered;
 mod scopes;
 mod timers;
+mod versions;
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -231,11 +229,6 @@ impl Forgetting {
         if self.scopes.retention().scope == Scope::Group { Asked::Key } else { Asked::Row }
     }
 
-    /// Whether rows are forgotten when another has taken their place.
-    fn is_by_version(&self) -> bool {
-        self.scopes.retention().scope == Scope::Version
-    }
-
     /// All before a frontier has been worked off.
     fn reached(&mut self, frontier: &Antichain<Time>) {
         self.lower = frontier.elements().first().copied().unwrap_or(self.lower);
@@ -252,38 +245,6 @@ impl Forgetting {
             return Vec::new();
         }
         self.scopes.take_due(horizon)
-    }
-
-    /// In the place of versions that are due, and stay, those behind them in their keys: each goes when the one before it is
-    /// due.
-    fn superseded<C: Remembered>(&mut self, due: Vec<(u64, ScopeId)>, reader: &mut C::Reader) -> Vec<(u64, ScopeId)> {
-        let (mut over, mut gone, mut key) = (Vec::new(), Vec::new(), None);
-        for (_, id) in due {
-            let (row, key_len) = self.scopes.name(id);
-            let mut is_there = false;
-            C::look_up(reader, row, key_len, Asked::Row, Time::MAX, |_, _| is_there = true);
-            if !is_there {
-                // It has been taken away, and takes nothing's place.
-                gone.push(id);
-                continue;
-            }
-            // What is behind a version is behind those before it, too.
-            if key.as_deref() == Some(&row[..key_len]) {
-                continue;
-            }
-            let mut behind = Vec::new();
-            C::look_up(reader, row, key_len, Asked::Behind, Time::MAX, |row, _| behind.extend(self.scopes.find(key_hash(row), row)));
-            key = Some(row[..key_len].to_vec());
-            let mut until = self.scopes.due(id);
-            for id in behind {
-                let next = self.scopes.due(id);
-                self.scopes.put_off(id, until);
-                until = next;
-                over.push((prefix(self.scopes.bytes(id)), id));
-            }
-        }
-        self.scopes.remove(&mut gone);
-        over
     }
 }
 
