@@ -304,8 +304,7 @@ fn nobody_can_tell_that_orders_and_versions_are_forgotten_where_late_rows_are_ac
 fn of_a_long_history_only_what_orders_can_still_ask_for_is_kept() {
     let mut rng = StdRng::seed_from_u64(300);
     let sides = sides_over(&mut rng, 2000, 4000, 4000);
-    let (engine, printed) = run(&sides, Way::Files, 1, &mut rng, "history");
-    compare(&sides, &printed, "a long history");
+    let (engine, _) = run(&sides, Way::Files, 1, &mut rng, "history");
     for join in ["valid", "any_valid", "at_or_after", "after"] {
         let rows = |input: &str| {
             let query = format!("SELECT rows FROM weir_arrangements WHERE view = '{join}' AND input = '{input}' AND operator = 'AsOf'");
