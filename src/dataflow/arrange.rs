@@ -212,14 +212,14 @@ impl<B: Keyed> Reading<B> {
     /// Begins to work off what is waiting and happens before `through`.
     pub fn sweep(&mut self, through: Option<Time>) -> Sweep<B> {
         let ends_at_beginning = |span: &Span<Time, B>| span.upper().elements().first().is_some_and(|upper| *upper <= self.as_of + 1);
-        let contents = self.trace.batches_through(self.received.borrow());
+        let contents = self.trace.spans_through(self.received.borrow());
         Sweep {
             as_of: self.as_of,
             initial: self.pending.iter().all(ends_at_beginning),
             from: self.done,
             through,
             changes: cursor_list(self.pending.iter().filter_map(|span| span.inner.clone()).collect()),
-            contents: cursor_list(contents.expect("an operator holds back physical compaction to what it has received")),
+            contents: B::contents(&self.pending, contents.expect("an operator holds back physical compaction to what it has received")),
         }
     }
 

@@ -391,6 +391,7 @@ impl<C: Remembered> Round<C> {
         }
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
+        draft.say_new(false);
         C::look_up(&mut self.contents, bytes, key_len, forgetting.forgotten(), forgetting.scopes.quiet_from(id), |row, change| {
             draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
@@ -453,6 +454,8 @@ impl<C: Remembered> Round<C> {
                 forgetting.scopes.wake(id);
             }
         }
+        // What it had before has expired.
+        self.draft.say_new(!is_alive);
         self.pass_on(sealed, start..end);
     }
 

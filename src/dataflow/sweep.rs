@@ -8,23 +8,73 @@
 //! [`per_key`] is the whole of an operator over one arrangement that looks at each group that changes.
 
 use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
-use differential_dataflow::trace::cursor::CursorList;
-use differential_dataflow::trace::{Cursor, Navigable};
+use differential_dataflow::trace::cursor::{CursorList, cursor_list};
+use differential_dataflow::trace::{Cursor, Navigable, Span};
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::arrange::{Held, Output, Reading};
-use crate::row::batch::RowBatch;
+use crate::row::batch::{RowBatch, SumBatch, SumContents};
 use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
-use crate::row::{Bytes, Diff, Time, Updates, UpdatesBuilder};
+use crate::row::{Bytes, Diff, SumsRef, Time, Updates, UpdatesBuilder};
 
 /// How many groups an operator works off before the others' turn.
 pub const TURN: usize = 1 << 13;
 
 /// A batch by key, of which groups can be looked at.
-pub trait Keyed: Reclaim<Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>> {}
-impl<B: Reclaim<Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>>> Keyed for B {}
+pub trait Keyed: Reclaim<Cursor: for<'a> Cursor<Time = Time, Key<'a> = Bytes<'a>, TimeGat<'a> = &'a Time>> {
+    /// All that an arrangement holds, in which groups are looked up in ascending order of their keys.
+    type Contents: 'static;
+    /// A group that has been found.
+    type Found<'a>;
+    /// The contents of these spans, of which the recent ones are worked off.
+    fn contents(recent: &[Span<Time, Self>], all: Vec<Span<Time, Self>>) -> Self::Contents;
+    /// The group of a key; None where nothing is of it, not even something that has cancelled.
+    fn find<'a>(contents: &'a mut Self::Contents, key: &'a [u8], as_of: Time) -> Option<Self::Found<'a>>;
+}
+
+impl Keyed for RowBatch {
+    type Contents = Contents<RowBatch>;
+    type Found<'a> = Group<'a, RowBatch>;
+
+    fn contents(_: &[Span<Time, RowBatch>], all: Vec<Span<Time, RowBatch>>) -> Contents<RowBatch> {
+        cursor_list(all.into_iter().filter_map(|span| span.inner).collect())
+    }
+
+    fn find<'a>((cursor, storage): &'a mut Contents<RowBatch>, key: &'a [u8], as_of: Time) -> Option<Group<'a, RowBatch>> {
+        cursor.seek_key(storage, Bytes(key));
+        (cursor.get_key(storage) == Some(Bytes(key))).then_some(Group { cursor, storage, as_of })
+    }
+}
+
+impl Keyed for SumBatch {
+    type Contents = SumContents;
+    type Found<'a> = SumGroup<'a>;
+
+    fn contents(recent: &[Span<Time, SumBatch>], all: Vec<Span<Time, SumBatch>>) -> SumContents {
+        SumContents::new(recent, all)
+    }
+
+    fn find<'a>(contents: &'a mut SumContents, key: &'a [u8], as_of: Time) -> Option<SumGroup<'a>> {
+        Some(SumGroup { contents, key, as_of })
+    }
+}
+
+/// A key whose sums can be looked at.
+pub struct SumGroup<'a> {
+    contents: &'a mut SumContents,
+    key: &'a [u8],
+    as_of: Time,
+}
+
+impl SumGroup<'_> {
+    /// Calls `each` with the sums of the group and when they came.
+    pub fn map_times(self, mut each: impl FnMut(Time, SumsRef<'_>)) {
+        let as_of = self.as_of;
+        self.contents.map_times(self.key, |time, sums| each(as_of.max(time), sums));
+    }
+}
 
 /// A cursor that stands at a key.
 pub struct Group<'a, B: Navigable> {
@@ -43,7 +93,7 @@ impl Group<'_, RowBatch> {
 }
 
 /// The keys that waiting batches change, one after the other, beside all that the arrangement holds.
-pub struct Sweep<B: Navigable> {
+pub struct Sweep<B: Keyed> {
     pub as_of: Time,
     /// What is waiting is all from before the dataflow's beginning: it changes every key at one moment.
     pub initial: bool,
@@ -52,17 +102,17 @@ pub struct Sweep<B: Navigable> {
     /// and before this; None: all.
     pub through: Option<Time>,
     pub changes: Contents<B>,
-    pub contents: Contents<B>,
+    pub contents: B::Contents,
 }
 
 /// A key that changes.
-pub struct Change<'a, B: Navigable> {
+pub struct Change<'a, B: Keyed> {
     pub key: &'a [u8],
     /// When it changes, ascending; never empty.
     pub moments: &'a mut Vec<Time>,
     /// What has come of it, from its first value on.
     pub changes: Group<'a, B>,
-    contents: &'a mut Contents<B>,
+    contents: &'a mut B::Contents,
 }
 
 impl<B: Keyed> Sweep<B> {
@@ -114,8 +164,8 @@ impl<B: Keyed> Sweep<B> {
 
     /// The group of a key in all that the arrangement holds; keys are asked for in ascending order. None where nothing is
     /// of it, not even something that has cancelled.
-    pub fn group(&mut self, key: &[u8]) -> Option<Group<'_, B>> {
-        group(&mut self.contents, key, self.as_of)
+    pub fn group<'a>(&'a mut self, key: &'a [u8]) -> Option<B::Found<'a>> {
+        B::find(&mut self.contents, key, self.as_of)
     }
 
     /// Visits up to `groups` keys. Returns whether all have been.
@@ -146,18 +196,13 @@ impl<B: Keyed> Change<'_, B> {
 
     /// All that the arrangement holds of the key. A key whose updates have cancelled in the trace is not there: its group
     /// is empty, before and after.
-    pub fn group(&mut self) -> Option<Group<'_, B>> {
-        group(self.contents, self.key, self.changes.as_of)
+    pub fn group(&mut self) -> Option<B::Found<'_>> {
+        B::find(self.contents, self.key, self.changes.as_of)
     }
 }
 
-fn group<'a, B: Keyed>((cursor, storage): &'a mut Contents<B>, key: &[u8], as_of: Time) -> Option<Group<'a, B>> {
-    cursor.seek_key(storage, Bytes(key));
-    (cursor.get_key(storage) == Some(Bytes(key))).then_some(Group { cursor, storage, as_of })
-}
-
 /// What an operator with `N` outputs makes of a group that changes.
-pub trait Visit<B: Navigable, const N: usize>: 'static {
+pub trait Visit<B: Keyed, const N: usize>: 'static {
     fn visit(&mut self, change: Change<'_, B>, outputs: &mut [UpdatesBuilder; N]);
 }
 

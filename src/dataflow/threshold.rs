@@ -1,7 +1,6 @@
 //! Functions of a key's multiplicity, read from an arrangement that counts rows in its difference.
 
 use differential_dataflow::operators::arrange::Arranged;
-use differential_dataflow::trace::Cursor;
 use timely::dataflow::Stream;
 
 use super::accumulate::History;
@@ -46,7 +45,7 @@ impl Visit<SumBatch, 1> for Counts {
         let Some(first) = change.moments.first().copied() else { return };
         history.clear();
         if let Some(group) = change.group() {
-            group.cursor.map_times(group.storage, |time, sums| history.add(as_of.max(*time), first, sums));
+            group.map_times(|time, sums| history.add(time, first, sums));
         }
         let mut before = self.kind.of(history.until(first).rows());
         for moment in &*change.moments {

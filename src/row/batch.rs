@@ -39,6 +39,8 @@ pub struct SumStorage {
     pub upds: UpdateLists<SumsContainer>,
     /// How many updates there are, those among them that take no memory.
     pub updates: usize,
+    /// For each key, whether it is known that all batches before come to nothing of it; shorter where nothing is known.
+    pub new: Vec<bool>,
 }
 
 /// Bytes of memory that a batch uses.
@@ -55,7 +57,8 @@ impl MemoryUse for RowBatch {
 
 impl MemoryUse for SumBatch {
     fn memory(&self) -> usize {
-        self.keys.memory() + self.upds.offs.memory() + 8 * self.upds.times.capacity() + self.upds.diffs.memory()
+        let SumStorage { keys, upds, new, .. } = &**self;
+        keys.memory() + upds.offs.memory() + 8 * upds.times.capacity() + upds.diffs.memory() + new.capacity()
     }
 }
 
@@ -106,6 +109,31 @@ impl<S: Keys> KeyReader<S> {
             *at += keys.advance(*at, keys.len(), |there| there < Bytes(key));
             (BatchContainer::get(keys, *at) == Some(Bytes(key))).then_some((&**batch, *at))
         })
+    }
+}
+
+/// The batches of sums that an operator works off, and the whole trace with them in it.
+pub struct SumContents {
+    recent: KeyReader<SumStorage>,
+    all: KeyReader<SumStorage>,
+}
+
+impl SumContents {
+    /// The spans are in order of time.
+    pub fn new(recent: &[Span<Time, SumBatch>], all: Vec<Span<Time, SumBatch>>) -> Self {
+        let tells = recent.iter().flat_map(|span| &span.inner).any(|batch| !batch.new.is_empty());
+        SumContents { recent: KeyReader::new(if tells { recent.to_vec() } else { Vec::new() }), all: KeyReader::new(all) }
+    }
+
+    /// Calls `each` with the updates of a key, all but such as come to nothing together. What is new need not be looked for
+    /// in the whole trace.
+    pub fn map_times(&mut self, key: &[u8], mut each: impl FnMut(Time, SumsRef<'_>)) {
+        let SumContents { recent, all } = self;
+        let is_new = recent.find(key, Time::MAX).next().is_some_and(|(batch, at)| batch.new.get(at) == Some(&true));
+        for (SumStorage { upds, .. }, at) in (if is_new { recent } else { all }).find(key, Time::MAX) {
+            let (start, end) = upds.bounds(at);
+            (start..end).for_each(|update| each(upds.times[update], upds.diffs.index(update)));
+        }
     }
 }
 

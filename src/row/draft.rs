@@ -21,6 +21,8 @@ pub trait Draft: Default + 'static {
 
     /// Makes room for the bytes of this many more rows like this one.
     fn reserve(&mut self, rows: usize, key: &[u8], value: &[u8]);
+    /// Says whether it is known of the key that comes next that all batches before come to nothing of it.
+    fn say_new(&mut self, _is_new: bool) {}
     /// Adds an update of the row `key ++ value`, which is not before the one that was added last.
     fn add(&mut self, key: &[u8], value: &[u8], time: Time, change: &Self::Change);
     /// The batch, with its memory as it has grown; None where nothing is in it.
@@ -109,11 +111,18 @@ pub struct SumDraft {
     changes: Changes<SumsContainer>,
     /// The key at hand.
     key: Vec<u8>,
+    /// Whether it is new, and whether the next one is.
+    is_new: [bool; 2],
+    new: Vec<bool>,
 }
 
 impl SumDraft {
     fn end_key(&mut self) {
         if self.changes.end_row() {
+            if self.is_new[0] {
+                self.new.resize(self.keys.len(), false);
+                self.new.push(true);
+            }
             self.keys.push(&self.key);
         }
     }
@@ -128,9 +137,15 @@ impl Draft for SumDraft {
     }
 
     #[inline]
+    fn say_new(&mut self, is_new: bool) {
+        self.is_new[1] = is_new;
+    }
+
+    #[inline]
     fn add(&mut self, key: &[u8], _: &[u8], time: Time, change: &Sums) {
         if Bytes(&self.key) != Bytes(key) {
             self.end_key();
+            self.is_new[0] = self.is_new[1];
             self.key.clear();
             self.key.extend_from_slice(key);
         }
@@ -140,7 +155,7 @@ impl Draft for SumDraft {
     fn finish(mut self) -> Option<SumBatch> {
         self.end_key();
         let (upds, updates) = self.changes.finish();
-        (updates > 0).then(|| Rc::new(SumStorage { keys: self.keys, upds, updates }))
+        (updates > 0).then(|| Rc::new(SumStorage { keys: self.keys, upds, updates, new: self.new }))
     }
 
     fn finish_tight(mut self) -> Option<SumBatch> {

@@ -105,7 +105,7 @@ impl Merged for MergedSums {
 
     fn finish(self) -> Option<SumStorage> {
         let (upds, updates) = self.changes.finish();
-        (updates > 0).then_some(SumStorage { keys: self.keys, upds, updates })
+        (updates > 0).then_some(SumStorage { keys: self.keys, upds, updates, new: Vec::new() })
     }
 }
 

@@ -18,7 +18,7 @@ use super::PartReader;
 use super::finish::Values;
 use crate::dataflow::accumulate::{History, slot_layout};
 use crate::dataflow::arrange::{Held, Reading};
-use crate::dataflow::sweep::{Group, Keyed, Sweep};
+use crate::dataflow::sweep::{Group, Keyed, SumGroup, Sweep};
 use crate::error::Result;
 use crate::eval;
 use crate::plan::{Arrangement, GeneralAggregate, Layout};
@@ -46,7 +46,7 @@ pub trait Logic<B: Keyed>: 'static {
     /// Takes note of what changes of a group, from the value on at which the cursor stands, before it is asked for.
     fn note(&mut self, _key: &[u8], _changes: &Contents<B>) {}
     /// Appends the states of a group (None: it has no rows, nor had any); says of each whether the group has rows.
-    fn load(&mut self, group: Option<Group<'_, B>>, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
+    fn load(&mut self, group: Option<B::Found<'_>>, key: &[u8], moments: &[Time], present: &mut Vec<bool>);
     /// The values of all states since they were last taken.
     fn values(&mut self) -> Result<Values>;
 }
@@ -131,12 +131,12 @@ impl SumsOf {
 }
 
 impl Logic<SumBatch> for SumsOf {
-    fn load(&mut self, group: Option<Group<'_, SumBatch>>, _: &[u8], moments: &[Time], present: &mut Vec<bool>) {
+    fn load(&mut self, group: Option<SumGroup<'_>>, _: &[u8], moments: &[Time], present: &mut Vec<bool>) {
         let history = &mut self.history;
         history.clear();
         history.base = Some(self.layout.zero());
-        if let Some(Group { cursor, storage, as_of }) = group {
-            cursor.map_times(storage, |time, sums| history.add(as_of.max(*time), moments[0], sums));
+        if let Some(group) = group {
+            group.map_times(|time, sums| history.add(time, moments[0], sums));
         }
         for bound in bounds(moments) {
             let sums = history.until(bound);
