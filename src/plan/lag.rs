@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
-use super::distance::{Distance, distances};
+use super::distance::{Distance, MILLISECOND, distances, moved};
 use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step};
 use crate::eval::TimeWindow;
 
@@ -212,6 +212,11 @@ fn lag(scalar: &Scalar, lags: &Columns) -> Option<Lag> {
     if let Some((longest, time)) = truncated(scalar) {
         let Lag::Time(lag) = lag(time, lags)? else { return None };
         return Some(Lag::Time(lag.saturating_add(longest - 1)));
+    }
+    let places: Vec<Option<usize>> = (0..lags.len()).map(Some).collect();
+    if let Some((column, by)) = moved(scalar, &places) {
+        let Lag::Time(lag) = lags[column]? else { return None };
+        return Some(Lag::Time(lag.saturating_sub(i64::try_from(by.div_euclid(MILLISECOND)).ok()?)));
     }
     let (window, time) = TimeWindow::of(scalar)?;
     let Lag::Time(lag) = lag(time, lags)? else { return None };
