@@ -52,7 +52,7 @@ impl Catalog for Tables {
     fn relation(&self, name: &str) -> Option<Relation> {
         let index = self.0.iter().position(|(table, _)| *table == name)?;
         let schema = self.0[index].1.clone();
-        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), flow: Flow::Appends, time: None };
+        let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), flow: Flow::Appends, times: vec![] };
         Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema, versions: None })
     }
 

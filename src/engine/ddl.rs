@@ -176,12 +176,12 @@ impl Session {
             None if self.catalog.is_running(&dependents) => {
                 return Err(Error::invalid(format!(
                     "view '{name}' is running, and ALTER VIEW changes no more of it than the figures of what it forgets already (state_ttl, \
-                     state_ttl_max, ttl_refresh): what it remembers for ever, and on_expiry, are changed by DROP VIEW and CREATE VIEW"
+                     state_ttl_max, ttl_refresh): what it remembers for ever or until it is over, and on_expiry, are changed by DROP VIEW and CREATE VIEW"
                 )));
             }
             None if dependents.len() > 1 => {
                 return Err(Error::invalid(format!(
-                    "view '{name}' is read by others, and what it remembers for ever, and on_expiry, are part of their plans: drop them first"
+                    "view '{name}' is read by others, and what it remembers for ever or until it is over, and on_expiry, are part of their plans: drop them first"
                 )));
             }
             None => self.catalog.replan(&Member::View(name.to_string()), new),

@@ -145,7 +145,7 @@ mod tests {
 
     fn table(id: u64) -> Plan {
         let row = RowType::new([Column::new("a", DataType::Int32, true), Column::new("b", DataType::Int32, true)]);
-        Plan::new(Node::Get { id: RelationId(id), name: format!("t{id}"), flow: crate::plan::Flow::Changes, time: None }, row)
+        Plan::new(Node::Get { id: RelationId(id), name: format!("t{id}"), flow: crate::plan::Flow::Changes, times: vec![] }, row)
     }
 
     #[test]

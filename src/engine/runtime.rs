@@ -543,7 +543,7 @@ mod tests {
         let runtime = Runtime::start(workers).unwrap();
         let row = RowType::from_schema(&rows().schema());
         runtime.create_table(Input::Table { id: TABLE, name: "t".into(), row: row.clone(), primary_key: vec![] }).unwrap();
-        let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes, time: None }, row);
+        let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes, times: vec![] }, row);
         runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![]).unwrap();
         runtime.insert(TABLE, Rows::Diffs { rows: rows(), diffs: vec![1] }, None).unwrap();
         runtime.advance(time::at(1, 1)).unwrap();

@@ -19,9 +19,12 @@ use super::show::sql_type;
 use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
-use crate::plan::{Arrangement, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step};
+use crate::plan::{Arrangement, Changes, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step, TimeColumn};
 use crate::sql::planner::{self, Purpose, Versions};
 use crate::sql::statement::{ColumnDef, ColumnKind, CreateTable};
+
+/// What becomes of rows with a key.
+const REPLACED: &str = "are replaced by later ones of their key";
 
 /// A table of the catalog.
 pub(super) struct Table {
@@ -143,12 +146,12 @@ impl Table {
 
     /// The table's rows as a plan.
     pub fn get(&self) -> Plan {
-        let get = |flow, row, time| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow, time }, row);
+        let get = |flow, row, times| Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow, times }, row);
         let flow = match self.spec() {
             Some(_) if !self.primary_key.is_empty() => {
                 let others = (0..self.row.len()).filter(|column| !self.primary_key.contains(column));
                 let columns = self.primary_key.iter().copied().chain(others).map(|column| self.row.columns[column].clone());
-                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns), None), self.primary_key.len());
+                let rows = Arrangement::rows(get(Flow::Changes, RowType::new(columns), vec![]), self.primary_key.len());
                 let retention = self.memory.retention(Scope::Group);
                 Flow::Upserts(Arc::new(Arrangement { retention, memory: self.memory.clone(), ..rows }))
             }
@@ -159,12 +162,26 @@ impl Table {
             Flow::Appends => None,
             // What replaces a row has its time.
             Flow::Upserts(_) if self.is_by_time() => None,
-            Flow::Upserts(_) => Some("are replaced by later ones of their key"),
+            Flow::Upserts(_) => Some(REPLACED),
             Flow::Changes if self.is_in_memory() => Some("can be updated and deleted at any time"),
             Flow::Changes => Some("are taken away by its source at any time"),
         };
-        let time = self.event_time.as_ref().map(|event_time| event_time.column(otherwise));
-        get(flow, self.row.clone(), time)
+        let times = self.event_time.as_ref().map_or(vec![], |event_time| self.times(event_time, otherwise));
+        get(flow, self.row.clone(), times)
+    }
+
+    /// The columns that say when rows happen: their time, and PROCTIME(), for which none is late. The rows only ever come, or
+    /// do what is said `otherwise`.
+    fn times(&self, event_time: &EventTime, otherwise: Option<&'static str>) -> Vec<TimeColumn> {
+        let time = event_time.column(otherwise);
+        let is_instant = |column: &usize| *column != time.column && matches!(self.columns[*column].computed, Some(Computed::Proctime));
+        // What replaces a row may come at a later instant.
+        let changes = match self.primary_key.as_slice() {
+            [] => otherwise.map_or(Changes::Until(0), Changes::Always),
+            _ => Changes::Always(otherwise.unwrap_or(REPLACED)),
+        };
+        let instants = (0..self.columns.len()).filter(is_instant).map(|column| TimeColumn { column, changes });
+        [time].into_iter().chain(instants).collect()
     }
 
     /// The position of the column with its rows' times, if they have one.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::derived::what_changes;
-use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh, Scope, TimeColumn};
+use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh, Scope};
 use crate::sql::duration::format_duration;
 
 /// What bounds an arrangement.
@@ -83,8 +83,9 @@ impl Arrangement {
             if !seen.insert(plan.fingerprint()) {
                 continue;
             }
-            if let Node::Get { name, time: Some(TimeColumn { column, changes: Changes::Until(_) }), .. } = plan.node() {
-                times.push(format!("{name}.{}", plan.row().columns[*column].name));
+            if let Node::Get { name, times: columns, .. } = plan.node() {
+                let known = columns.iter().filter(|time| matches!(time.changes, Changes::Until(_)));
+                times.extend(known.map(|time| format!("{name}.{}", plan.row().columns[time.column].name)));
             }
             open.extend(plan.inputs());
         }

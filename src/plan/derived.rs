@@ -15,8 +15,8 @@ use super::distance::{Distance, distances};
 use super::lag::{Lag, Lags, joined};
 use super::rewrite::Rewrite;
 use super::{
-    Arrangement, Changes, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, RowType,
-    Scope, Threshold, TimeColumn,
+    Arrangement, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, RowType, Scope,
+    Threshold, TimeColumn,
 };
 
 impl Plan {
@@ -234,7 +234,9 @@ pub(super) fn what_changes(arrangement: &Arrangement) -> Option<String> {
     (0..asked).find(is_bound)?;
     let (mut open, mut seen) = (vec![&arrangement.input], HashSet::new());
     while let Some(plan) = open.pop() {
-        if let Node::Get { name, time: Some(TimeColumn { changes: Changes::Always(what), .. }), .. } = plan.node() {
+        if let Node::Get { name, times, .. } = plan.node()
+            && let Some(what) = times.iter().find_map(TimeColumn::obstacle)
+        {
             return Some(format!("rows of '{name}' {what}"));
         }
         open.extend(plan.inputs().into_iter().filter(|input| seen.insert(input.fingerprint())));

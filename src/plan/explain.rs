@@ -492,7 +492,7 @@ mod tests {
 
     fn get(id: u64, name: &str, columns: &[&str]) -> Plan {
         Plan::new(
-            Node::Get { id: RelationId(id), name: name.into(), flow: Flow::Changes, time: None },
+            Node::Get { id: RelationId(id), name: name.into(), flow: Flow::Changes, times: vec![] },
             RowType::new(columns.iter().map(|c| int(c))),
         )
     }
@@ -605,7 +605,7 @@ Reduce key=[] string_agg(v, ',')
         let mut v = int("v");
         v.sort.descending = true;
         let row = RowType::new([int("k"), v.clone()]);
-        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), flow: Flow::Changes, time: None }, row);
+        let input = Plan::new(Node::Get { id: RelationId(1), name: "t".into(), flow: Flow::Changes, times: vec![] }, row);
         let sum = |kind| Sum { kind, column: Some(0), filter: None };
         let sums = Layout::Sums(vec![sum(SumKind::Float), sum(SumKind::FloatSquare), sum(SumKind::Count)]);
         let parts = vec![

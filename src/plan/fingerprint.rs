@@ -89,7 +89,7 @@ impl Digest {
 
     fn node(&mut self, node: &Node) {
         match node {
-            Node::Get { id, name: _, flow: _, time: _ } => {
+            Node::Get { id, name: _, flow: _, times: _ } => {
                 self.tag("get");
                 id.hash(self);
             }
@@ -350,7 +350,7 @@ mod tests {
 
     fn get(id: u64, name: &str) -> Plan {
         let row = RowType::new([Column::new("k", DataType::Int64, false), Column::new("v", DataType::Int64, true)]);
-        Plan::new(Node::Get { id: RelationId(id), name: name.into(), flow: crate::plan::Flow::Changes, time: None }, row)
+        Plan::new(Node::Get { id: RelationId(id), name: name.into(), flow: crate::plan::Flow::Changes, times: vec![] }, row)
     }
 
     fn column(name: &str, index: usize) -> Scalar {

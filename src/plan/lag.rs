@@ -1,9 +1,9 @@
 //! How far engine time can be past the times in a plan's rows.
 //!
-//! Under an event clock a row comes no later than its table's lateness after its own time. From there it follows for other
-//! columns, through projections, windows, joins, group keys and views over views: a column has a [`Lag`] `l` if whatever
-//! changes at an instant `t` (a row that comes, or one that goes) has a time there of at least `t - l`. So a group whose
-//! key has such a column changes no more once engine time is past that by more than `l`.
+//! Under an event clock a row comes no later than its table's lateness after its own time, and at its PROCTIME(). From
+//! there it follows for other columns, through projections, windows, joins, group keys and views over views: a column has a
+//! [`Lag`] `l` if whatever changes at an instant `t` (a row that comes, or one that goes) has a time there of at least
+//! `t - l`. So a group whose key has such a column changes no more once engine time is past that by more than `l`.
 //!
 //! What an expiry takes away does not count: it is hidden by [`Node::Settle`], and where it is shown nothing is known of
 //! the rows. Times are compared in whole milliseconds, rounded down.
@@ -15,7 +15,7 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
 use super::distance::{Distance, MILLISECOND, distances, moved};
-use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step};
+use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn};
 use crate::eval::TimeWindow;
 
 /// Milliseconds.
@@ -56,12 +56,12 @@ impl Lags {
 
     fn found(&mut self, plan: &Plan) -> Columns {
         match plan.node() {
-            Node::Get { time, .. } => {
-                let lag = time.and_then(|time| match time.changes {
-                    Changes::Until(lateness) => Some((time.column, lateness)),
-                    Changes::Always(_) => self.as_if_all_stayed.then_some((time.column, 0)),
-                });
-                let of = |column| lag.filter(|lag| lag.0 == column).map(|(_, lag)| Lag::Time(lag));
+            Node::Get { times, .. } => {
+                let lag = |time: &TimeColumn| match time.changes {
+                    Changes::Until(lateness) => Some(Lag::Time(lateness)),
+                    Changes::Always(_) => self.as_if_all_stayed.then_some(Lag::Time(0)),
+                };
+                let of = |column| times.iter().find(|time| time.column == column).and_then(lag);
                 (0..plan.row().len()).map(of).collect()
             }
             Node::Constant { .. } => vec![],

@@ -91,7 +91,7 @@ pub struct RelationId(pub u64);
 #[derive(Debug)]
 pub enum Node {
     /// A table or source of the catalog. Undecodable input and negative multiplicities are errors of this relation.
-    Get { id: RelationId, name: String, flow: Flow, time: Option<TimeColumn> },
+    Get { id: RelationId, name: String, flow: Flow, times: Vec<TimeColumn> },
     /// Rows known at plan time, each with its multiplicity.
     Constant { rows: RecordBatch, diffs: Vec<i64> },
     /// Filters, projections and flat-maps, fused; stateless. A row on which an expression fails is an error.
@@ -148,11 +148,21 @@ pub enum Flow {
     Upserts(Arc<Arrangement>),
 }
 
-/// The column of a relation's rows that says when they happen.
+/// A column of a relation's rows that says when they happen: the time of the watermark, or PROCTIME().
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeColumn {
     pub column: usize,
     pub changes: Changes,
+}
+
+impl TimeColumn {
+    /// What the relation's rows do for which nothing is over, whatever its time.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        match self.changes {
+            Changes::Until(_) => None,
+            Changes::Always(what) => Some(what),
+        }
+    }
 }
 
 /// For how long a relation's rows of a time can change, under an event clock.

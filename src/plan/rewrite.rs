@@ -12,7 +12,7 @@ impl Node {
     /// The same operator over other inputs.
     pub(super) fn over(&self, by: &mut impl Rewrite) -> Node {
         match self {
-            Node::Get { id, name, flow, time } => Node::Get { id: *id, name: name.clone(), flow: flow.clone(), time: *time },
+            Node::Get { id, name, flow, times } => Node::Get { id: *id, name: name.clone(), flow: flow.clone(), times: times.clone() },
             Node::Constant { rows, diffs } => Node::Constant { rows: rows.clone(), diffs: diffs.clone() },
             Node::Linear { input, steps } => Node::Linear { input: by.plan(input), steps: steps.clone() },
             Node::Temporal { input, validity } => Node::Temporal { input: by.plan(input), validity: validity.clone() },

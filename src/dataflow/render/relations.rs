@@ -152,7 +152,7 @@ impl<'s> Renderer<'s, '_> {
 impl Relation {
     /// The plan that gets this relation.
     pub fn get(&self) -> Plan {
-        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow(), time: None }, self.row.clone())
+        Plan::new(Node::Get { id: self.id, name: self.name.clone(), flow: self.flow(), times: vec![] }, self.row.clone())
     }
 
     fn flow(&self) -> Flow {

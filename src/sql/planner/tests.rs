@@ -53,7 +53,7 @@ fn tables() -> Tables {
     let relations = all.into_iter().enumerate().map(|(id, (name, fields))| {
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let plan = Plan::new(
-            Node::Get { id: RelationId(id as u64), name: name.into(), flow: crate::plan::Flow::Changes, time: None },
+            Node::Get { id: RelationId(id as u64), name: name.into(), flow: crate::plan::Flow::Changes, times: vec![] },
             RowType::from_schema(&schema),
         );
         (name, Relation { schema, plan, versions: None })
