@@ -44,8 +44,9 @@ trait PartReader {
     fn open(&mut self, through: Option<Time>);
     /// The next key that changes in this part.
     fn key(&self) -> Option<&[u8]>;
-    /// Goes on to the next key that changes at other times than these.
-    fn pass(&mut self, hidden: &dyn Fn(Time) -> bool);
+    /// Goes on to the next key that changes at a moment that is not skipped, as [`PartReader::take`] does; those before it
+    /// are done with. False where there is none.
+    fn take_next(&mut self, key: &mut Vec<u8>, moments: &mut Vec<Time>, skip: &dyn Fn(&mut Vec<Time>)) -> bool;
     /// If that is the next key: adds the moments at which it changes, and goes on to the one after.
     fn take(&mut self, key: &[u8], moments: &mut Vec<Time>);
     /// Appends the states of a group; says of each whether the group has rows.
@@ -243,9 +244,9 @@ impl Reduction {
 
     /// The next key that changes in any part, and the moments at which it does.
     fn next(&mut self, sweep: &mut Progress, key: &mut Vec<u8>, moments: &mut Vec<Time>) -> bool {
-        if let ([reader], true) = (&mut self.readers[..], self.failing.is_empty() && self.expiries == Expiries::Silent) {
+        if let ([reader], true) = (&mut self.readers[..], self.failing.is_empty() && self.always.is_empty()) {
             let (expiries, as_of) = (self.expiries, self.as_of);
-            reader.pass(&|time| expiries.hides(time, as_of));
+            return reader.take_next(key, moments, &|moments| expiries.skip(moments, as_of));
         }
         let always = self.always.get(sweep.begun).filter(|_| sweep.beginning).map(Vec::as_slice);
         let Some(least) = self.readers.iter().filter_map(|reader| reader.key()).chain(always).min() else { return false };

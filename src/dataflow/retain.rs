@@ -46,8 +46,8 @@ use crate::plan::{Retention, Scope};
 use crate::row::draft::Draft;
 use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
-use crate::row::{ByKey, Bytes, Diff, Time, key_hash};
-use scopes::{NEVER, ScopeId, Scopes};
+use crate::row::{ByKey, Bytes, Diff, Time};
+use scopes::{NEVER, NameHash, ScopeId, Scopes};
 
 pub use deadlines::Deadlines;
 pub use remembered::{Asked, Remembered};
@@ -193,7 +193,7 @@ where
 
 /// What becomes of a scope between two frontiers.
 struct Life {
-    hash: u64,
+    hash: NameHash,
     key_len: usize,
     id: Option<ScopeId>,
     /// Whether a timer is set for it.
@@ -276,7 +276,7 @@ struct Round<C: Remembered> {
 struct Coming {
     /// Where its entries end.
     end: usize,
-    hash: u64,
+    hash: NameHash,
     /// Its number, if it is alive.
     id: Option<ScopeId>,
 }
@@ -363,7 +363,7 @@ impl<C: Remembered> Round<C> {
             {
                 end += 1;
             }
-            self.coming.push(Coming { end, hash: key_hash(scope), id: None });
+            self.coming.push(Coming { end, hash: NameHash::of(scope), id: None });
         }
         // In steps that do not wait for one another: mostly the guess is right.
         self.coming.iter_mut().for_each(|coming| coming.id = scopes.guess(coming.hash));

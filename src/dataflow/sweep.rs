@@ -126,22 +126,6 @@ impl<B: Keyed> Sweep<B> {
         self.changes.0.step_key(&self.changes.1);
     }
 
-    /// Goes on to the next key that changes at other times than these.
-    pub fn pass(&mut self, hidden: impl Fn(Time) -> bool) {
-        let (cursor, storage) = &mut self.changes;
-        while !self.initial && cursor.key_valid(storage) {
-            let mut all = true;
-            while all && cursor.val_valid(storage) {
-                cursor.map_times(storage, |time, _| all &= hidden(*time));
-                cursor.step_val(storage);
-            }
-            if !all {
-                return cursor.rewind_vals(storage);
-            }
-            cursor.step_key(storage);
-        }
-    }
-
     /// Adds the moments at which the key changes that are to be worked off, ascending.
     pub fn moments(&mut self, into: &mut Vec<Time>) {
         let (as_of, from, through) = (self.as_of, self.from, self.through);

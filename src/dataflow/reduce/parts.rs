@@ -75,9 +75,21 @@ impl<B: Keyed, P: Batches<B>, L: Logic<B>> PartReader for Part<B, P, L> {
         Some(self.sweep.as_ref()?.key()?.0)
     }
 
-    fn pass(&mut self, hidden: &dyn Fn(Time) -> bool) {
-        if let Some(sweep) = &mut self.sweep {
-            sweep.pass(hidden);
+    fn take_next(&mut self, key: &mut Vec<u8>, moments: &mut Vec<Time>, skip: &dyn Fn(&mut Vec<Time>)) -> bool {
+        let Some(sweep) = &mut self.sweep else { return false };
+        loop {
+            let Some(next) = sweep.key() else { return false };
+            self.logic.note(next.0, &sweep.changes);
+            moments.clear();
+            sweep.moments(moments);
+            skip(moments);
+            if let (false, Some(next)) = (moments.is_empty(), sweep.key()) {
+                key.clear();
+                key.extend_from_slice(next.0);
+                sweep.step();
+                return true;
+            }
+            sweep.step();
         }
     }
 

@@ -28,12 +28,37 @@ struct Record {
     due: u64,
 }
 
+/// What the hash table has of a scope: with the hash of its name beside its number, the table can grow without a look at
+/// the record.
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: NameHash,
+    id: ScopeId,
+}
+
+/// The hash by which a scope is found: the half of its key's hash by which keys are not spread over workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameHash(u32);
+
+impl NameHash {
+    #[inline]
+    pub fn of(scope: &[u8]) -> Self {
+        NameHash((key_hash(scope) >> 32) as u32)
+    }
+
+    /// As many bits as the table wants.
+    #[inline]
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
 /// The live scopes of one worker's part of an arrangement.
 pub struct Scopes {
     deadlines: Deadlines,
     records: Chunked<Record>,
     free: Vec<ScopeId>,
-    table: HashTable<ScopeId>,
+    table: HashTable<Slot>,
     names: Names,
     timers: Timers,
     /// Whether every write to a live scope has moved its deadline.
@@ -42,7 +67,7 @@ pub struct Scopes {
 
 /// Whether every write moves the deadline of its scope.
 fn moves(retention: &Retention) -> bool {
-    retention.refresh == Refresh::Write && retention.ttl_max.is_none()
+    retention.refresh == Refresh::Write && retention.ttl_max.is_none() && retention.closes.is_none()
 }
 
 impl Scopes {
@@ -66,14 +91,15 @@ impl Scopes {
 
     /// A live scope whose bytes may hash to `hash`, without a look at them; None where there is none.
     #[inline]
-    pub fn guess(&self, hash: u64) -> Option<ScopeId> {
-        self.table.find(hash, |_| true).copied()
+    pub fn guess(&self, hash: NameHash) -> Option<ScopeId> {
+        self.table.find(hash.spread(), |slot| slot.hash == hash).map(|slot| slot.id)
     }
 
     /// The live scope with these bytes, which hash to `hash`.
     #[inline]
-    pub fn find(&self, hash: u64, scope: &[u8]) -> Option<ScopeId> {
-        self.table.find(hash, |id| Bytes(self.bytes(*id)) == Bytes(scope)).copied()
+    pub fn find(&self, hash: NameHash, scope: &[u8]) -> Option<ScopeId> {
+        let found = self.table.find(hash.spread(), |slot| slot.hash == hash && Bytes(self.bytes(slot.id)) == Bytes(scope));
+        found.map(|slot| slot.id)
     }
 
     /// The bytes of a live scope.
@@ -98,7 +124,7 @@ impl Scopes {
     }
 
     /// The scope of a write at an instant, which is not there (its timer is set by [`Scopes::wake`]).
-    pub fn create(&mut self, hash: u64, (scope, row): (&[u8], &[u8]), key_len: usize, now: u64) -> ScopeId {
+    pub fn create(&mut self, hash: NameHash, (scope, row): (&[u8], &[u8]), key_len: usize, now: u64) -> ScopeId {
         let record = Record { name: self.names.add(scope, key_len), due: self.deadlines.armed(row, now) };
         let id = match self.free.pop() {
             Some(id) => {
@@ -107,8 +133,7 @@ impl Scopes {
             }
             None => self.records.push(record),
         };
-        let (records, names) = (&self.records, &self.names);
-        self.table.insert_unique(hash, id, |id| key_hash(names.get(&records.get(*id).name).0));
+        self.table.insert_unique(hash.spread(), Slot { hash, id }, |slot| slot.hash.spread());
         id
     }
 
@@ -136,8 +161,8 @@ impl Scopes {
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
         for id in scopes.iter() {
-            let hash = key_hash(self.bytes(*id));
-            if let Ok(entry) = self.table.find_entry(hash, |other| other == id) {
+            let hash = NameHash::of(self.bytes(*id)).spread();
+            if let Ok(entry) = self.table.find_entry(hash, |slot| slot.id == *id) {
                 entry.remove();
             }
             self.names.remove(&self.records.get(*id).name);
@@ -163,7 +188,7 @@ impl Scopes {
 
     /// When the next one is due, from an instant on.
     pub fn next_deadline(&self, from: u64) -> Option<u64> {
-        let all = self.table.iter().map(|id| self.due(*id));
+        let all = self.table.iter().map(|slot| self.due(slot.id));
         all.filter(|due| *due >= from).min().filter(|due| *due <= LAST_INSTANT.unsigned_abs())
     }
 
@@ -185,12 +210,12 @@ impl Scopes {
     fn rebuild(&mut self) {
         let mut anew = Scopes { moves: self.moves, ..Scopes::new(self.deadlines.clone()) };
         anew.table.reserve(self.len(), |_| unreachable!("nothing is there to be moved"));
-        for id in &self.table {
+        for Slot { hash, id } in &self.table {
             let Record { name, due } = self.records.get(*id);
             let (bytes, key_len) = self.names.get(name);
             let new = anew.records.push(Record { name: anew.names.add(bytes, key_len), due: *due });
             anew.timers.set(*due, new);
-            anew.table.insert_unique(key_hash(bytes), new, |_| unreachable!("room was made for all"));
+            anew.table.insert_unique(hash.spread(), Slot { hash: *hash, id: new }, |_| unreachable!("room was made for all"));
         }
         *self = anew;
     }
@@ -200,8 +225,8 @@ impl Scopes {
     pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
         let (old, new) = (figure(self.retention()), figure(&retention));
-        for id in &self.table {
-            let due = &mut self.records.get_mut(*id).due;
+        for slot in &self.table {
+            let due = &mut self.records.get_mut(slot.id).due;
             *due = match (old, new) {
                 (Some(old), Some(new)) => (*due - old).saturating_add(new),
                 // When it was written last is not known.

@@ -6,10 +6,10 @@
 //!
 //! What has come and is due between the same two frontiers takes that place at the first instant after them.
 
-use super::{Asked, Forgetting, Remembered, ScopeId};
+use super::{Asked, Forgetting, NameHash, Remembered, ScopeId};
 use crate::plan::Scope;
+use crate::row::Time;
 use crate::row::spine::prefix;
-use crate::row::{Time, key_hash};
 
 impl Forgetting {
     /// Whether rows are forgotten when another has taken their place.
@@ -35,7 +35,7 @@ impl Forgetting {
                 continue;
             }
             let mut behind = Vec::new();
-            C::look_up(reader, row, key_len, Asked::Behind, Time::MAX, |row, _| behind.extend(self.scopes.find(key_hash(row), row)));
+            C::look_up(reader, row, key_len, Asked::Behind, Time::MAX, |row, _| behind.extend(self.scopes.find(NameHash::of(row), row)));
             key = Some(row[..key_len].to_vec());
             let mut until = self.scopes.due(id);
             for id in behind {
