@@ -303,13 +303,13 @@ fn nobody_can_tell_that_orders_and_versions_are_forgotten_where_late_rows_are_ac
 #[test]
 fn of_a_long_history_only_what_orders_can_still_ask_for_is_kept() {
     let mut rng = StdRng::seed_from_u64(300);
-    let sides = sides_over(&mut rng, 2000, 4000, 4000);
+    let sides = sides_over(&mut rng, 600, 1200, 1200);
     let (engine, _) = run(&sides, Way::Files, 1, &mut rng, "history");
     for join in ["valid", "any_valid", "a_second_before", "at_or_after", "after"] {
         let rows = |input: &str| {
             let query = format!("SELECT rows FROM weir_arrangements WHERE view = '{join}' AND input = '{input}' AND operator = 'AsOf'");
             line(&engine.query(&query).expect("the arrangements"), 0)[0].parse::<usize>().expect("a count")
         };
-        assert!(rows("o") < 100 && rows("r") < 400, "{join}: {} of 4000 orders and {} versions are left", rows("o"), rows("r"));
+        assert!(rows("o") < 60 && rows("r") < 200, "{join}: {} of 1200 orders and {} versions are left", rows("o"), rows("r"));
     }
 }
