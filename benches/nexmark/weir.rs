@@ -36,7 +36,7 @@ impl Page {
                 && tables().iter().all(|(table, _)| *table != view.name)
             {
                 let plan = plan(&view.query, &views);
-                views.views.push((view.name, Relation { schema: plan.row().schema(), plan: plan.clone() }));
+                views.views.push((view.name, Relation { schema: plan.row().schema(), plan: plan.clone(), versions: None }));
                 result = Some(plan);
             }
         }

@@ -43,7 +43,7 @@ impl Catalog for Tables {
         let index = self.tables.iter().position(|(table, _)| *table == name)?;
         let schema = self.tables[index].1.clone();
         let get = Node::Get { id: RelationId(index as u64), name: name.to_owned(), flow: Flow::Appends, times: vec![] };
-        Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema })
+        Some(Relation { plan: Plan::new(get, RowType::from_schema(&schema)), schema, versions: None })
     }
 
     fn names(&self) -> Vec<String> {

@@ -1,6 +1,6 @@
 -- Nexmark q13, bounded side input join.
--- Every bid with what a table that does not change says of it.
--- In Flink: JOIN side_input FOR SYSTEM_TIME AS OF p_time. Here a table without a time is read before any bid.
+-- Every bid with what a bounded table said of it at the time of the bid.
+-- Flink's query asks what the table says when the bid comes (AS OF a PROCTIME() column), which is another answer each time.
 --
 --     weir run queries/nexmark/q13.sql
 CREATE TABLE events (
@@ -19,15 +19,19 @@ CREATE VIEW bid AS
 SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, date_time, bid.extra
 FROM events WHERE event_type = 2;
 
-CREATE TABLE side_input (`key` BIGINT, `value` VARCHAR) WITH (
+CREATE TABLE side_input (
+  `key` BIGINT, `value` VARCHAR, valid_from TIMESTAMP(3),
+  PRIMARY KEY (`key`) NOT ENFORCED, WATERMARK FOR valid_from AS valid_from
+) WITH (
   'connector' = 'datagen', 'rows-per-second' = '0',
   'fields.key.kind' = 'sequence', 'fields.key.start' = '0', 'fields.key.end' = '9999',
-  'fields.value.kind' = 'sequence', 'fields.value.start' = '1000', 'fields.value.end' = '10999'
+  'fields.value.kind' = 'sequence', 'fields.value.start' = '1000', 'fields.value.end' = '10999',
+  'fields.valid_from.min' = '2015-07-14 00:00:00', 'fields.valid_from.max' = '2015-07-14 00:00:00'
 );
 
 CREATE MATERIALIZED VIEW q13 AS
 SELECT b.auction, b.bidder, b.price, b.date_time, s.`value`
 FROM bid AS b
-JOIN side_input AS s ON MOD(b.auction, 10000) = s.`key`;
+JOIN side_input FOR SYSTEM_TIME AS OF b.date_time AS s ON MOD(b.auction, 10000) = s.`key`;
 
 SELECT auction, bidder, price, date_time, `value` FROM q13 ORDER BY date_time LIMIT 10;

@@ -3,7 +3,7 @@
 //! - [`render`] walks a plan and calls one function a node; it finds arrangements that are there already.
 //! - [`arrange`] makes arrangements and reads them; `sweep` works off what changes in them, a piece at a time.
 //! - [`retain`] makes arrangements that forget, and `settle` says what consumers see of that.
-//! - `columnar` and `accumulate` are the stateless operators; `delay` holds back what a window has not closed on; `join`, `reduce`, `topk`, `window`, `session`, `threshold` and
+//! - `columnar` and `accumulate` are the stateless operators; `delay` holds back what a window has not closed on; `join`, `asof`, `reduce`, `topk`, `window`, `session`, `threshold` and
 //!   `upsert` the stateful ones.
 //! - `temporal` lets rows come and go by engine time.
 //! - [`sink`] is where changes leave a dataflow.
@@ -23,6 +23,7 @@
 
 pub mod accumulate;
 pub mod arrange;
+mod asof;
 pub mod columnar;
 mod delay;
 mod groups;

@@ -62,6 +62,12 @@ pub fn waiting_id(plan: &Plan, dataflow: u64) -> Fingerprint {
     plan.fingerprint().derived("waiting").derived(&dataflow.to_string())
 }
 
+/// What tells an arrangement that no other dataflow is to share from those of others: one that has forgotten what is over lacks
+/// what another that begins later is to see.
+pub fn own_id(arrangement: Fingerprint, dataflow: u64) -> Fingerprint {
+    arrangement.derived("own").derived(&dataflow.to_string())
+}
+
 /// What an arrangement is called in `weir_arrangements`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {

@@ -19,6 +19,7 @@ use timely::dataflow::operators::probe::Handle as ProbeHandle;
 use timely::dataflow::{Scope as TimelyScope, Stream};
 
 use super::arrange::{arrange_rows, flatten, written};
+use super::asof::{Matching, asof};
 use super::columnar::{Encode, Feed, columnar};
 use super::delay::delay;
 use super::groups::per_group;
@@ -35,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Column, Expiry, Fingerprint, JoinKind, Memory, Node, Plan, Policy, RelationId, RowType, Scope, Step, Validity, names,
 };
-use crate::row::{Codec, Time, Updates, UpdatesBuilder, null_row, prefix_len};
+use crate::row::{Codec, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
 use relations::Columns;
 
 pub use relations::{ClockInput, Kept, Relation, RelationInput};
@@ -199,6 +200,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 (Collection { rows: join::negate(input.rows), errors: input.errors }, key)
             }
             Node::Join { kind, left, right } => (self.join(*kind, left, right)?, left.key),
+            Node::AsOf { outer, strict, left, right } => (self.asof(*outer, *strict, left, right)?, left.key),
             Node::Reduce { parts, .. } => {
                 let inputs = parts.iter().map(|part| self.arrangement(&part.input, "Reduce")).collect::<Result<Vec<_>>>()?;
                 let mut sources: BTreeSet<_> = inputs.iter().flat_map(|input| input.errors.iter().copied()).collect();
@@ -430,6 +432,23 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let keys = join::distinct_keys(counts, self.as_of);
         self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.derived_label("Join (keys)", side, &columns), None);
         keys
+    }
+
+    fn asof(&mut self, outer: bool, strict: bool, left: &Arrangement, right: &Arrangement) -> Result<Collection<'s>> {
+        let (l, left_errors) = self.arranged_rows(left, "AsOf")?;
+        let (r, right_errors) = self.arranged_rows(right, "AsOf")?;
+        let values = |side: &Arrangement| side.input.row().columns[side.key..].to_vec();
+        let width = match (values(left).first(), values(right).first()) {
+            (Some(left), Some(right)) if left.data_type == right.data_type && left.sort.descending != right.sort.descending => {
+                fixed_len(left)
+            }
+            _ => None,
+        };
+        let width =
+            width.ok_or_else(|| Error::invalid("an AsOf reads times of one type and a fixed length, sorted in opposite directions"))?;
+        let absent = outer.then(|| null_row(&values(right))).transpose()?;
+        let rows = asof(l, r, self.as_of, Matching { width, strict, absent });
+        Ok(Collection { rows, errors: left_errors.union(&right_errors).copied().collect() })
     }
 
     fn arranged_rows(

@@ -26,6 +26,7 @@ mod names;
 mod remembered;
 mod scopes;
 mod timers;
+mod versions;
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -46,10 +47,10 @@ use crate::row::draft::Draft;
 use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time};
-use scopes::{NameHash, ScopeId, Scopes};
+use scopes::{NEVER, NameHash, ScopeId, Scopes};
 
 pub use deadlines::Deadlines;
-pub use remembered::Remembered;
+pub use remembered::{Asked, Remembered};
 
 /// A retained arrangement at work, for whoever asks how it is or changes what it forgets.
 pub type Keeper = Rc<RefCell<Forgetting>>;
@@ -84,7 +85,7 @@ impl Forgetting {
             live_scopes: self.scopes.len() as u64,
             expired: self.expired,
             late_retractions: self.late_retractions,
-            next_deadline: self.scopes.next_deadline(),
+            next_deadline: self.scopes.next_deadline(first_instant_from(self.lower)),
             bytes: self.scopes.memory(),
         }
     }
@@ -164,7 +165,12 @@ where
             if round.is_none() && owned.lower() != frontier.frontier() {
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
-                let due = kept.borrow_mut().take_due(&upper);
+                let mut forgetting = kept.borrow_mut();
+                let mut due = forgetting.take_due(&upper);
+                if forgetting.is_by_version() && !due.is_empty() {
+                    due = forgetting.superseded::<C>(due, &mut C::reader(owned.spans()));
+                }
+                drop(forgetting);
                 round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.spans())));
             }
             if let Some(at_work) = &mut round {
@@ -213,9 +219,14 @@ impl Forgetting {
         self.scopes.due(id).max(first_instant_from(self.lower))
     }
 
-    /// Whether all rows of a key are forgotten together.
-    fn is_by_group(&self) -> bool {
-        self.scopes.retention().scope == Scope::Group
+    /// The same of a scope that is written to, and that may be due. Of versions that are not, others go when they would be.
+    fn ends(&self, id: ScopeId, is_due: bool) -> u64 {
+        if is_due || !self.is_by_version() { self.due(id) } else { NEVER }
+    }
+
+    /// Which rows are forgotten with one.
+    fn forgotten(&self) -> Asked {
+        if self.scopes.retention().scope == Scope::Group { Asked::Key } else { Asked::Row }
     }
 
     /// All before a frontier has been worked off.
@@ -226,11 +237,14 @@ impl Forgetting {
 
     /// The scopes that are due before an upper bound, in order, each with its first bytes.
     fn take_due(&mut self, upper: &Antichain<Time>) -> Vec<(u64, ScopeId)> {
-        match upper.elements().first() {
-            Some(upper) => self.scopes.take_due(first_instant_from(*upper)),
-            // Nothing happens any more, and so nothing expires.
-            None => Vec::new(),
+        // Where nothing happens any more, nothing expires.
+        let Some(upper) = upper.elements().first() else { return Vec::new() };
+        let horizon = first_instant_from(*upper);
+        // What goes in the place of a version that is due does so while that is known.
+        if self.is_by_version() && first_instant_from(self.lower) >= horizon {
+            return Vec::new();
         }
+        self.scopes.take_due(horizon)
     }
 }
 
@@ -378,7 +392,7 @@ impl<C: Remembered> Round<C> {
         let ((bytes, key_len), time) = (forgetting.scopes.name(id), time::at(due as i64, 0));
         let (mut anything, draft) = (false, &mut self.draft);
         draft.say_new(false);
-        C::look_up(&mut self.contents, bytes, key_len, forgetting.is_by_group(), forgetting.scopes.quiet_from(id), |row, change| {
+        C::look_up(&mut self.contents, bytes, key_len, forgetting.forgotten(), forgetting.scopes.quiet_from(id), |row, change| {
             draft.add(&row[..key_len], &row[key_len..], time, &C::negated(change));
             anything = true;
         });
@@ -406,11 +420,11 @@ impl<C: Remembered> Round<C> {
         let now = time::ms(moment).unsigned_abs();
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);
-        } else if plain && id.is_none_or(|id| forgetting.due(id) > now) {
+        } else if plain && id.is_none_or(|id| forgetting.ends(id, is_due) > now) {
             // Of a group's rows the last is the one with the latest time, where that is what counts.
             let (last, index) = sealed.at(end - 1);
             forgetting.write(&mut life, (scope, last.order(index)), now);
-            if life.id.is_none_or(|id| forgetting.due(id) < self.horizon()) {
+            if life.id.is_none_or(|id| forgetting.ends(id, is_due) < self.horizon()) {
                 self.gather(sealed, start, end);
                 self.life.extend(self.events.drain(..).map(|event| (event.first, event.change)));
             }
@@ -418,7 +432,7 @@ impl<C: Remembered> Round<C> {
             self.gather(sealed, start, end);
             for number in 0..self.events.len() {
                 let now = time::ms(self.events[number].time).unsigned_abs();
-                if let Some(id) = life.id.filter(|id| life.alive && forgetting.due(*id) <= now) {
+                if let Some(id) = life.id.filter(|id| life.alive && forgetting.ends(*id, is_due) <= now) {
                     self.expire(sealed, id, life.base, forgetting);
                     (life.alive, life.base) = (false, false);
                     self.life.clear();
@@ -430,7 +444,7 @@ impl<C: Remembered> Round<C> {
             }
         }
         if let Some(id) = life.id {
-            if life.alive && forgetting.due(id) < self.horizon() {
+            if life.alive && forgetting.ends(id, is_due) < self.horizon() {
                 self.expire(sealed, id, life.base, forgetting);
                 life.alive = false;
             }
@@ -488,7 +502,7 @@ impl<C: Remembered> Round<C> {
                 updates.order(index).to_vec()
             });
             if life.base {
-                C::look_up(&mut self.contents, key, key.len(), true, Time::MAX, |row, _| there = Some(row.to_vec()));
+                C::look_up(&mut self.contents, key, key.len(), Asked::Key, Time::MAX, |row, _| there = Some(row.to_vec()));
             }
             let next = updates.adds(index).then(|| updates.order(index));
             if there.is_none() && next.is_none() {
@@ -546,7 +560,7 @@ impl<C: Remembered> Round<C> {
         let row = updates.order(index);
         let mut there = self.lived(sealed, row);
         if base {
-            C::look_up(&mut self.contents, row, key_len, false, Time::MAX, |_, change| there += C::rows(&change));
+            C::look_up(&mut self.contents, row, key_len, Asked::Row, Time::MAX, |_, change| there += C::rows(&change));
         }
         let taken = rows.max(-there);
         forgetting.late_retractions += (taken - rows).unsigned_abs();
@@ -577,11 +591,11 @@ impl<C: Remembered> Round<C> {
     fn expire(&mut self, sealed: &Sealed<C>, id: ScopeId, base: bool, forgetting: &mut Forgetting) {
         let time = time::at(forgetting.due(id) as i64, 0);
         let (bytes, key_len) = forgetting.scopes.name(id);
-        let whole_key = forgetting.is_by_group();
+        let asked = forgetting.forgotten();
         let mut anything = !self.life.is_empty();
         let made = &mut self.made;
         if base {
-            C::look_up(&mut self.contents, bytes, key_len, whole_key, forgetting.scopes.quiet_from(id), |row, change| {
+            C::look_up(&mut self.contents, bytes, key_len, asked, forgetting.scopes.quiet_from(id), |row, change| {
                 made.give(row, key_len, time, &C::negated(change));
                 anything = true;
             });
@@ -599,7 +613,7 @@ fn scope_of<'a, C: Remembered>(sealed: &'a Sealed<C>, entry: &Entry, scope: Scop
     let (container, index) = (&sealed.containers[entry.container as usize], entry.index as usize);
     match scope {
         Scope::Group => container.key_of(index),
-        Scope::Row => container.order(index),
+        Scope::Row | Scope::Version => container.order(index),
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Catalog {
     next_relation: u64,
     next_subscription: u64,
     tables: BTreeMap<String, Arc<Table>>,
+    /// By the name of the table whose versions they have.
+    histories: BTreeMap<String, Arc<Table>>,
     views: BTreeMap<String, View>,
     jobs: BTreeMap<String, Job>,
     subscriptions: BTreeMap<u64, Watch>,
@@ -221,7 +223,7 @@ impl Catalog {
 
     /// The table of that identity.
     pub fn relation(&self, id: RelationId) -> Option<&Arc<Table>> {
-        self.tables.values().find(|table| table.id == id)
+        self.tables.values().chain(self.histories.values()).find(|table| table.id == id)
     }
 
     /// What the plans get, for a dataflow.
@@ -231,8 +233,15 @@ impl Catalog {
         plans::gets(plans).into_iter().map(|id| Ok(table(id)?.input())).collect()
     }
 
-    pub fn add_table(&mut self, table: Table) {
+    /// Adds a table and, where it keeps the last of them only, the one of all its versions.
+    pub fn add_table(&mut self, table: Table, history: Option<Table>) {
+        self.histories.extend(history.map(|history| (table.name.clone(), Arc::new(history))));
         self.tables.insert(table.name.clone(), Arc::new(table));
+    }
+
+    /// The table of all versions of a table's rows.
+    pub fn history(&self, table: &str) -> Option<&Table> {
+        self.histories.get(table).map(Arc::as_ref)
     }
 
     /// Adds a view, to be installed if it is materialized.
@@ -299,6 +308,7 @@ impl Catalog {
     }
 
     pub fn remove_table(&mut self, name: &str) -> Option<Arc<Table>> {
+        self.histories.remove(name);
         self.tables.remove(name)
     }
 
@@ -368,7 +378,7 @@ mod tests {
 
     fn catalog() -> Catalog {
         let mut catalog = Catalog::default();
-        catalog.add_table(ints(1, &["a"], &[]));
+        catalog.add_table(ints(1, &["a"], &[]), None);
         catalog
     }
 

@@ -14,7 +14,7 @@ use super::runtime::{DataflowId, Rows, Time};
 use super::worker::{Built, Command};
 use crate::connector::Op;
 use crate::dataflow::columnar::{ColumnBatch, Times};
-use crate::dataflow::registry::{Label, Measure, Size, waiting_id};
+use crate::dataflow::registry::{Label, Measure, Size, own_id, waiting_id};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::error::{Error, Result};
 use crate::plan::{Fingerprint, Node, Plan, RelationId};
@@ -238,7 +238,12 @@ impl Log {
         }
         for arrangement in plan.arrangements() {
             let id = arrangement.fingerprint();
-            into.extend([id, id.derived("key counts"), id.derived("keys")]);
+            for id in [id, id.derived("key counts"), id.derived("keys")] {
+                match arrangement.closes() {
+                    Some(_) => into.extend((0..self.next).map(|dataflow| own_id(id, dataflow))),
+                    None => into.extend([id]),
+                }
+            }
         }
         if let Node::Settle { .. } = plan.node() {
             into.insert(plan.fingerprint().derived("kept"));

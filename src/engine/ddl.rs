@@ -52,13 +52,18 @@ impl Session {
         let (of_memory, others): (Vec<SqlOption>, Vec<SqlOption>) = create.options.iter().cloned().partition(is_of_memory);
         let of_connector: Vec<SqlOption> = others.into_iter().filter(|option| !is_of_time(option)).collect();
         let memory = self.table_memory(create, &of_memory, &of_connector)?;
-        let table = Table::new(id, create, text, memory, |schema, primary_key| {
+        let stored = |schema, primary_key| {
             let options: Vec<(String, String)> = of_connector.iter().map(|o| (o.name.clone(), o.value.clone())).collect();
             if options.is_empty() {
                 return Ok(Storage::Memory);
             }
             storage(TableSpec { name: create.name.clone(), schema, primary_key, options, base: base.clone() })
-        })?;
+        };
+        let table = Table::new(id, create, text, memory.clone(), stored)?;
+        let history = match table.history(create) {
+            Some(create) => Some(Table::new(self.catalog.new_relation(), &create, text, memory, stored)?.repeated()),
+            None => None,
+        };
         let timeline = self.driver.timeline();
         if table.is_in_memory() {
             timeline.between(|runtime| runtime.create_table(table.input()))?;
@@ -70,7 +75,7 @@ impl Session {
                     .change_watermarks(|marks| marks.follow(Follower::Table(id), true, &table.name, event.idle_timeout, Instant::now()))?;
             }
         }
-        self.catalog.add_table(table);
+        self.catalog.add_table(table, history);
         let note = self.watermark_without_effect(create).map_or_else(String::new, |note| format!(" ({note})"));
         Ok(Outcome::Done(format!("CREATE TABLE {}{note}", create.name)))
     }

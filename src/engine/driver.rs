@@ -187,6 +187,9 @@ impl Driver {
                         reader.follower = Some(self.timeline.change_watermarks(|marks| {
                             let follower = marks.new_reading();
                             marks.follow(follower, lead, &table.name, event.idle_timeout, Instant::now());
+                            if table.repeats {
+                                marks.repeats(follower);
+                            }
                             follower
                         })?);
                     }

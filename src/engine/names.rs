@@ -74,7 +74,8 @@ impl<'a> Names<'a> {
         } else {
             return Ok(None);
         };
-        Ok(Some(Relation { schema: plan.row().schema(), plan }))
+        let versions = self.catalog.find_table(name).map(|table| table.versions(self.catalog.history(name)));
+        Ok(Some(Relation { schema: plan.row().schema(), plan, versions }))
     }
 
     fn table(&self, table: &Table) -> Result<Plan> {

@@ -14,7 +14,7 @@ use super::publish::{ErrorBoard, summary};
 use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
 use crate::connector::{Op, Sink};
-use crate::dataflow::registry::{Label, Measure, Size, waiting_id};
+use crate::dataflow::registry::{Label, Measure, Size, own_id, waiting_id};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
 use crate::error::{Error, Result};
@@ -224,6 +224,9 @@ impl Runtime {
         let of_derived = renamed.iter().flat_map(|(old, new)| derived.map(|what| (old.derived(what), new.derived(what))));
         let of_derived: Vec<_> = of_derived.collect();
         renamed.extend(of_derived);
+        let own = renamed.iter().flat_map(|(old, new)| (0..log.next).map(|dataflow| (own_id(*old, dataflow), own_id(*new, dataflow))));
+        let own: Vec<_> = own.collect();
+        renamed.extend(own);
         for (old, new) in plans {
             whole_rows_renamed(old, new, log.next, &mut renamed);
         }

@@ -20,8 +20,11 @@ use crate::connector::{Kind, TableSpec};
 use crate::error::{Error, Result};
 use crate::eval;
 use crate::plan::{Arrangement, Changes, Column, Flow, Memory, Node, Plan, RelationId, RowType, Scalar, Scope, Step, TimeColumn};
-use crate::sql::planner::{self, Purpose};
-use crate::sql::statement::{ColumnKind, CreateTable};
+use crate::sql::planner::{self, Purpose, Versions};
+use crate::sql::statement::{ColumnDef, ColumnKind, CreateTable};
+
+/// What becomes of rows with a key.
+const REPLACED: &str = "are replaced by later ones of their key";
 
 /// A table of the catalog.
 pub(super) struct Table {
@@ -31,6 +34,8 @@ pub(super) struct Table {
     /// Positions among all columns.
     pub primary_key: Vec<usize>,
     pub storage: Storage,
+    /// Whether it has all versions of the rows of the table of its name, and reads them once more.
+    pub repeats: bool,
     /// How its rows find their place in event time, if it has a watermark.
     pub event_time: Option<EventTime>,
     /// The statement that made it.
@@ -104,7 +109,12 @@ impl Table {
             )));
         }
         let (name, text) = (create.name.clone(), text.to_string());
-        Ok(Table { id, name, columns, primary_key, storage, event_time, text, physical, row, memory })
+        Ok(Table { id, name, columns, primary_key, storage, repeats: false, event_time, text, physical, row, memory })
+    }
+
+    /// The same, of which another reads the same rows.
+    pub fn repeated(self) -> Self {
+        Table { repeats: true, ..self }
     }
 
     /// All columns.
@@ -150,7 +160,9 @@ impl Table {
         };
         let otherwise = match flow {
             Flow::Appends => None,
-            Flow::Upserts(_) => Some("are replaced by later ones of their key"),
+            // What replaces a row has its time.
+            Flow::Upserts(_) if self.is_by_time() => None,
+            Flow::Upserts(_) => Some(REPLACED),
             Flow::Changes if self.is_in_memory() => Some("can be updated and deleted at any time"),
             Flow::Changes => Some("are taken away by its source at any time"),
         };
@@ -163,9 +175,44 @@ impl Table {
     fn times(&self, event_time: &EventTime, otherwise: Option<&'static str>) -> Vec<TimeColumn> {
         let time = event_time.column(otherwise);
         let is_instant = |column: &usize| *column != time.column && matches!(self.columns[*column].computed, Some(Computed::Proctime));
-        let changes = otherwise.map_or(Changes::Until(0), Changes::Always);
+        // What replaces a row may come at a later instant.
+        let changes = match self.primary_key.as_slice() {
+            [] => otherwise.map_or(Changes::Until(0), Changes::Always),
+            _ => Changes::Always(otherwise.unwrap_or(REPLACED)),
+        };
         let instants = (0..self.columns.len()).filter(is_instant).map(|column| TimeColumn { column, changes });
         [time].into_iter().chain(instants).collect()
+    }
+
+    /// The position of the column with its rows' times, if they have one.
+    fn time_column(&self) -> Option<usize> {
+        let event_time = self.event_time.as_ref()?;
+        self.columns.iter().position(|column| column.name == event_time.name)
+    }
+
+    /// Whether a row's time is part of its key.
+    fn is_by_time(&self) -> bool {
+        self.time_column().is_some_and(|time| self.primary_key.contains(&time))
+    }
+
+    /// What the versions of its rows are; `history` has them all, where the table has only the last of each key.
+    pub fn versions(&self, history: Option<&Table>) -> Versions {
+        Versions { key: self.primary_key.clone(), time: self.time_column(), history: history.map(Table::get) }
+    }
+
+    /// The table whose rows are the versions of this one's, if those are all that comes and this one has the last of each
+    /// key: it reads the same, with their times, and replaces none.
+    pub fn history(&self, create: &CreateTable) -> Option<CreateTable> {
+        let watermark = create.watermark.as_ref()?;
+        let is_read = matches!(&self.storage, Storage::Connector { spec, kind } if kind.source && !spec.retracts());
+        let keeps_last = !create.primary_key.is_empty() && !create.primary_key.contains(&watermark.column);
+        let comes = self.physical.index_of(&watermark.column).is_ok();
+        (is_read && keeps_last && comes).then(|| {
+            let is_key = |name| create.primary_key.contains(name);
+            let columns =
+                create.columns.iter().map(|column| ColumnDef { not_null: column.not_null || is_key(&column.name), ..column.clone() });
+            CreateTable { primary_key: vec![], columns: columns.collect(), ..create.clone() }
+        })
     }
 
     /// The table as a dataflow knows it.
@@ -372,6 +419,7 @@ pub(super) mod tests {
             columns: columns.collect(),
             primary_key: key.to_vec(),
             storage: Storage::Memory,
+            repeats: false,
             event_time: None,
             text: String::new(),
             row: RowType::from_schema(&schema),

@@ -84,6 +84,8 @@ pub(super) struct Watermarks {
     followers: BTreeMap<Follower, Watermark>,
     readings: u64,
     late: BTreeMap<String, LateRows>,
+    /// What readings that repeat others have counted.
+    late_repeated: BTreeMap<String, LateRows>,
     /// The watermarks of readings that have ended, by table.
     ended: BTreeMap<String, Option<i64>>,
     /// The greatest time of any row.
@@ -97,6 +99,8 @@ struct Watermark {
     table: String,
     /// Whether engine time follows it.
     leads: bool,
+    /// Whether it reads once more what another reading of the table is for.
+    repeats: bool,
     at: Option<i64>,
     idle_timeout: Option<Duration>,
     /// Since when it has been asked for rows and had none.
@@ -128,8 +132,16 @@ impl Watermarks {
 
     /// Judges a table's rows from now on, and has engine time wait for it if it `leads`.
     pub fn follow(&mut self, follower: Follower, leads: bool, table: &str, idle_timeout: Option<Duration>, now: Instant) {
-        let watermark = Watermark { table: table.to_string(), leads, at: None, idle_timeout, quiet_since: now, has_ended: false };
+        let watermark =
+            Watermark { table: table.to_string(), leads, at: None, idle_timeout, quiet_since: now, has_ended: false, repeats: false };
         self.followers.insert(follower, watermark);
+    }
+
+    /// The follower reads all versions of the rows of a table, which has readings of its own: both judge the same rows.
+    pub fn repeats(&mut self, follower: Follower) {
+        if let Some(watermark) = self.followers.get_mut(&follower) {
+            watermark.repeats = true;
+        }
     }
 
     /// A table in memory has ended, unless rows come after all.
@@ -149,6 +161,7 @@ impl Watermarks {
     /// A table is dropped: nothing is said of it any more.
     pub fn forget(&mut self, table: &str) {
         self.late.remove(table);
+        self.late_repeated.remove(table);
         self.ended.remove(table);
     }
 
@@ -235,8 +248,8 @@ impl Watermarks {
                 self.greatest = self.greatest.max(Some(floor(instant, tick)));
             }
         }
-        let table = watermark.table.clone();
-        self.count_late(&table, dropped, accepted);
+        let (table, counts) = (watermark.table.clone(), if watermark.repeats { &mut self.late_repeated } else { &mut self.late });
+        count(counts, &table, dropped, accepted);
         placed
     }
 
@@ -247,23 +260,26 @@ impl Watermarks {
     }
 
     pub fn count_late(&mut self, table: &str, dropped: u64, accepted: u64) {
-        if dropped + accepted > 0 {
-            let late = self.late.entry(table.to_string()).or_default();
-            late.table = table.to_string();
-            late.dropped += dropped;
-            late.accepted += accepted;
-        }
+        count(&mut self.late, table, dropped, accepted);
     }
 
-    /// The tables with late rows.
+    /// The tables with late rows. Those of a table that is read for itself and for all of its versions are the same, unless one
+    /// reading is farther.
     pub fn late(&self) -> Vec<LateRows> {
-        self.late.values().cloned().collect()
+        let mut all = self.late.clone();
+        for (table, repeated) in &self.late_repeated {
+            let late = all.entry(table.clone()).or_default();
+            late.table.clone_from(table);
+            late.dropped = late.dropped.max(repeated.dropped);
+            late.accepted = late.accepted.max(repeated.accepted);
+        }
+        all.into_values().collect()
     }
 
     /// How a table's time stands: what is read several times is as far as the reading that is behind.
     pub fn standing(&self, table: &str, now: Instant) -> Standing {
         let of_table = || self.followers.values().filter(|watermark| watermark.table == table && !watermark.has_ended);
-        let late = self.late.get(table).cloned().unwrap_or_default();
+        let late = self.late().into_iter().find(|late| late.table == table).unwrap_or_default();
         let table = table.to_string();
         if of_table().next().is_none() {
             let ended = self.followers.values().find(|watermark| watermark.table == table).map(|watermark| watermark.at);
@@ -272,6 +288,15 @@ impl Watermarks {
         }
         let state = if of_table().all(|watermark| watermark.is_idle(now)) { "idle" } else { "open" };
         Standing { watermark: of_table().map(|watermark| watermark.at).min().flatten(), table, state, late }
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, LateRows>, table: &str, dropped: u64, accepted: u64) {
+    if dropped + accepted > 0 {
+        let late = counts.entry(table.to_string()).or_default();
+        late.table = table.to_string();
+        late.dropped += dropped;
+        late.accepted += accepted;
     }
 }
 
@@ -350,6 +375,20 @@ mod tests {
         let removed = all.place(A, &rows(&[3]), (Judge::Rows, Late::Drop), |_| false, (SECOND, 0, now));
         assert_eq!(removed, [Some(8 * SECOND)]);
         assert_eq!(all.late(), [LateRows { table: "t".into(), dropped: 0, accepted: 1 }]);
+    }
+
+    #[test]
+    fn late_rows_of_a_reading_that_repeats_another_are_counted_once_and_it_holds_the_clock() {
+        let (mut all, now) = following(&[A, B]);
+        all.repeats(B);
+        place(&mut all, A, &[10, 3, 4], Judge::Rows, Late::Drop, now);
+        assert_eq!(all.reach(now), Reach::Nowhere);
+        place(&mut all, B, &[10, 3], Judge::Rows, Late::Drop, now);
+        assert_eq!(all.reach(now), Reach::Until(8 * SECOND));
+        assert_eq!(all.standing("t", now).late.dropped, 2);
+        all.leave(A);
+        place(&mut all, B, &[4, 5], Judge::Rows, Late::Drop, now);
+        assert_eq!(all.late(), [LateRows { table: "t".into(), dropped: 3, accepted: 0 }]);
     }
 
     #[test]

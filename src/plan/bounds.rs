@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::derived::what_changes;
-use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh};
+use super::{Arrangement, Changes, Closes, Column, Layout, Node, Origin, Plan, Policy, Refresh, Scope};
 use crate::sql::duration::format_duration;
 
 /// What bounds an arrangement.
@@ -62,10 +62,12 @@ impl Arrangement {
 
     /// That in words.
     fn until(&self) -> Option<String> {
-        let Closes { column, after } = self.closes()?;
+        let (retention, Closes { column, after }) = (self.retention?, self.closes()?);
         let mut column = self.input.row().columns[column].clone();
-        if self.retention.is_some_and(|retention| retention.refresh == Refresh::Write) {
-            column.name = format!("the last {}", column.name);
+        match (retention.scope, retention.refresh) {
+            (Scope::Version, _) => column.name = format!("the next {}", column.name),
+            (_, Refresh::Write) => column.name = format!("the last {}", column.name),
+            _ => {}
         }
         // Of a time that is in the rows themselves: as long as engine time is not past it.
         Some(match after.rem_euclid(1_000) {
@@ -142,6 +144,7 @@ impl Plan {
             Node::Settle { input, policy, .. } => input.limit().filter(|_| *policy == Policy::Retract),
             Node::Remember { .. }
             | Node::Join { .. }
+            | Node::AsOf { .. }
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }

@@ -48,8 +48,8 @@ impl Walk {
             Node::Linear { input, steps } => through(self.closing(input), steps),
             Node::Settle { input, .. } | Node::Negate { input } | Node::Delay { input, .. } => self.closing(input),
             Node::Union { inputs } => common(inputs.iter().map(|input| self.closing(input)).collect()),
-            // Its rows come and go whether or not their windows are open.
-            Node::Temporal { .. } => vec![None; plan.row().len()],
+            // Its rows come and go whether or not their windows are open: with time, or with a match that comes late.
+            Node::Temporal { .. } | Node::AsOf { .. } => vec![None; plan.row().len()],
             Node::Join { left, .. } => in_key(self.roles(plan), left.key),
             Node::TopK { input, .. } | Node::Window { input, .. } => in_key(self.roles(plan), input.key),
             // A session ends when its own end says so, whatever else its rows are of.
@@ -76,6 +76,7 @@ impl Walk {
             }
             Node::Union { inputs } => common(inputs.iter().map(|input| self.roles(input)).collect()),
             Node::Join { kind, left, right } => self.joined(*kind, left, right),
+            Node::AsOf { left, right, .. } => self.joined(JoinKind::Left, left, right),
             Node::Reduce { parts, .. } => {
                 let input = &parts[0].input;
                 self.roles(&input.input)[..input.key].to_vec()

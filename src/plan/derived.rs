@@ -15,8 +15,8 @@ use super::distance::{Distance, distances};
 use super::lag::{Lag, Lags, joined};
 use super::rewrite::Rewrite;
 use super::{
-    Arrangement, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, Scope, Threshold,
-    TimeColumn,
+    Arrangement, Closes, Expiry, Fingerprint, JoinKind, Memory, Node, Origin, Part, Plan, Policy, Refresh, Retention, RowType, Scope,
+    Threshold, TimeColumn,
 };
 
 impl Plan {
@@ -70,6 +70,7 @@ impl Deriving {
                 Plan::new(Node::Linear { input, steps: steps.clone() }, plan.row().clone())
             }
             Node::Join { kind: JoinKind::Inner, .. } => self.join(plan, &[]),
+            Node::AsOf { outer, strict, left, right } => self.as_of((*outer, *strict), left, right, plan.row()),
             node => {
                 let node = node.over(self);
                 match self.key(plan) {
@@ -122,6 +123,30 @@ impl Deriving {
         let forgets = left.closes().or(right.closes()).is_some();
         let joined = Plan::new(Node::Join { kind: *kind, left, right }, plan.row().clone());
         if forgets { settled(joined, Expiry::Removes) } else { joined }
+    }
+
+    /// An as-of join that looks for the latest right row: a left row is over when none comes or goes any more that is no later,
+    /// and a right row when this is so of all left rows that the next one of its key is too late for, and none of them comes.
+    fn as_of(&mut self, (outer, strict): (bool, bool), left: &Arrangement, right: &Arrangement, row: &RowType) -> Plan {
+        let [of_left, of_right] = [left, right].map(|side| match self.lags.of(&side.input)[side.key] {
+            Some(Lag::Time(lag)) => Some(lag),
+            _ => None,
+        });
+        let of_right = of_right.filter(|_| is_time(left, left.key) && [left, right].into_iter().all(nothing_is_said));
+        let both = of_left.zip(of_right).map(|(one, other)| one.max(other));
+        // A row that stays may come as late as it likes.
+        let over = both.or(of_right.filter(|_| left.input.only_appends()));
+        let side = |side: Arrangement, scope, lag: Option<i64>| match lag {
+            Some(lag) => {
+                let closes = Closes { column: side.key, after: lag.saturating_add(1) };
+                forgetting(side, scope, closes)
+            }
+            None => side,
+        };
+        let (left, right) = (self.arrangement(left), self.arrangement(right));
+        let (left, right) = (side(left, Scope::Row, over), side(right, Scope::Version, both));
+        let joined = Plan::new(Node::AsOf { outer, strict, left, right }, row.clone());
+        if over.is_some() { settled(joined, Expiry::Removes) } else { joined }
     }
 
     /// When a row of a join's side is over, whose columns have these lags where the other side changes. A row that stays is

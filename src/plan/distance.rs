@@ -19,9 +19,9 @@ pub(super) struct Distance {
 }
 
 /// A column, moved by so many nanoseconds.
-type Moved = (usize, i128);
+pub(super) type Moved = (usize, i128);
 
-const MILLISECOND: i128 = 1_000_000;
+pub(super) const MILLISECOND: i128 = 1_000_000;
 
 /// The distances between the columns of `row` that rows keep which pass the filters among the first steps.
 pub(super) fn distances(steps: &[Step], row: &RowType) -> Vec<Distance> {
@@ -72,7 +72,7 @@ fn milliseconds(nanoseconds: i128, types: [&DataType; 2]) -> i64 {
 }
 
 /// A column that is moved by intervals which do not change.
-fn moved(scalar: &Scalar, places: &[Option<usize>]) -> Option<Moved> {
+pub(super) fn moved(scalar: &Scalar, places: &[Option<usize>]) -> Option<Moved> {
     if let Some(column) = scalar.downcast_ref::<ColumnExpr>() {
         return Some((places[column.index()]?, 0));
     }

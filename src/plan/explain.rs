@@ -104,8 +104,8 @@ impl Tree {
 
     fn arrangement(&mut self, node: &Node, index: usize, arrangement: &Arrangement, depth: usize) {
         let side = match (node, index) {
-            (Node::Join { .. }, 0) => "left ",
-            (Node::Join { .. }, _) => "right ",
+            (Node::Join { .. } | Node::AsOf { .. }, 0) => "left ",
+            (Node::Join { .. } | Node::AsOf { .. }, _) => "right ",
             _ => "",
         };
         let name = arrangement.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
@@ -205,6 +205,10 @@ fn headline(plan: &Plan) -> String {
         Node::Constant { rows, .. } => format!("{operator} {}", counted(rows.num_rows(), "row")),
         Node::Linear { input, steps } => steps_text(operator, input, steps),
         Node::Join { kind, left, right } => format!("{operator} {} {}", join_kind(*kind), join_key(left, right)),
+        Node::AsOf { outer, strict, left, right } => {
+            let kind = if *outer { "left" } else { "inner" };
+            format!("{operator} {kind} {} match=[{}]", join_key(left, right), match_condition(*strict, left, right))
+        }
         Node::Reduce { parts, outputs, always } => reduce(operator, parts, outputs, always.iter().map(|rows| rows.num_rows()).sum()),
         Node::TopK { input, offset, limit, rank, expose } => top(operator, input, *offset, *limit, *rank, *expose),
         Node::Window { input, functions, .. } => {
@@ -233,6 +237,7 @@ pub fn operator(node: &Node) -> &'static str {
         Node::Constant { .. } => "Constant",
         Node::Linear { .. } => "Linear",
         Node::Join { .. } => "Join",
+        Node::AsOf { .. } => "AsOf",
         Node::Reduce { .. } => "Reduce",
         Node::TopK { .. } => "TopK",
         Node::Window { .. } => "Window",
@@ -308,6 +313,17 @@ fn join_key(left: &Arrangement, right: &Arrangement) -> String {
     };
     let pairs: Vec<String> = key_columns(left).iter().zip(key_columns(right)).map(pair).collect();
     format!("on [{}]", pairs.join(", "))
+}
+
+/// The comparison of times that an as-of join matches by, the left side's first.
+fn match_condition(strict: bool, left: &Arrangement, right: &Arrangement) -> String {
+    let time = |side: &Arrangement| {
+        let name = value_columns(side).first().map(|column| column.name.clone()).unwrap_or_default();
+        side.name.as_ref().map_or(name.clone(), |side| format!("{side}.{name}"))
+    };
+    let is_forward = value_columns(left).first().is_some_and(|column| column.sort.descending);
+    let direction = if is_forward { "<" } else { ">" };
+    format!("{} {direction}{} {}", time(left), if strict { "" } else { "=" }, time(right))
 }
 
 fn reduce(operator: &str, parts: &[Part], outputs: &[Output], always: usize) -> String {

@@ -108,6 +108,10 @@ impl Digest {
                 self.tag("join");
                 (kind, left.fingerprint(), right.fingerprint()).hash(self);
             }
+            Node::AsOf { outer, strict, left, right } => {
+                self.tag("asof");
+                (outer, strict, left.fingerprint(), right.fingerprint()).hash(self);
+            }
             Node::Reduce { parts, outputs, always } => self.reduce(parts, outputs, always),
             Node::TopK { input, offset, limit, rank, expose } => {
                 self.tag("topk");

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
-use super::distance::{Distance, distances};
+use super::distance::{Distance, MILLISECOND, distances, moved};
 use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn};
 use crate::eval::TimeWindow;
 
@@ -93,6 +93,16 @@ impl Lags {
             Node::Settle { input, policy: Policy::Forget, .. } => self.of(input),
             Node::Join { kind: JoinKind::Inner, left, right } => self.paired(left, right, &[]),
             Node::Join { .. } | Node::Reduce { .. } | Node::TopK { .. } | Node::Window { .. } | Node::Threshold { .. } => self.keys(plan),
+            // A left row changes with its own time, or with a right row's that is no later.
+            Node::AsOf { left, right, .. } => {
+                let mut lags = self.keys(plan);
+                lags.resize(plan.row().len(), None);
+                if !left.input.row().columns[left.key].sort.descending {
+                    let times = [left, right].map(|side| vec![self.of(&side.input)[side.key]]);
+                    lags[left.key] = times.into_iter().reduce(later).and_then(|both| both[0]);
+                }
+                lags
+            }
             // A session ends after any row that changes it, and is cut anew in none of its past.
             Node::Session { input, .. } => {
                 let mut lags = self.keys(plan);
@@ -202,6 +212,11 @@ fn lag(scalar: &Scalar, lags: &Columns) -> Option<Lag> {
     if let Some((longest, time)) = truncated(scalar) {
         let Lag::Time(lag) = lag(time, lags)? else { return None };
         return Some(Lag::Time(lag.saturating_add(longest - 1)));
+    }
+    let places: Vec<Option<usize>> = (0..lags.len()).map(Some).collect();
+    if let Some((column, by)) = moved(scalar, &places) {
+        let Lag::Time(lag) = lags[column]? else { return None };
+        return Some(Lag::Time(lag.saturating_sub(i64::try_from(by.div_euclid(MILLISECOND)).ok()?)));
     }
     let (window, time) = TimeWindow::of(scalar)?;
     let Lag::Time(lag) = lag(time, lags)? else { return None };

@@ -66,6 +66,8 @@ pub enum Scope {
     Group,
     /// One row: key and value.
     Row,
+    /// One row, which is over when another has taken its place: the one before it in its key's order.
+    Version,
 }
 
 /// What an arrangement forgets, and when.
@@ -81,8 +83,8 @@ pub struct Retention {
 }
 
 /// The instant from which no row of a scope changes any more: so many milliseconds after the time that is in a column of the
-/// scope, a TIMESTAMP or DATE that sorts ascending; of a group where it is the first column behind the key, the last row's. A
-/// scope in which that is NULL stays.
+/// scope, a TIMESTAMP or DATE; of a group where it is the first column behind the key (and sorts ascending), the last row's; of a
+/// version, that of the row that takes its place. A scope in which that is NULL stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Closes {
     pub column: usize,
@@ -120,6 +122,7 @@ impl fmt::Display for Scope {
         f.write_str(match self {
             Scope::Group => "group",
             Scope::Row => "row",
+            Scope::Version => "version",
         })
     }
 }

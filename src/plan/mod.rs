@@ -100,6 +100,12 @@ pub enum Node {
     /// equality filters NULLs first. `Inner` gives `key ++ left values ++ right values`, `Left` the same with
     /// NULLs for an absent right side; `Semi` and `Anti` give `key ++ left values`.
     Join { kind: JoinKind, left: Arrangement, right: Arrangement },
+    /// Left rows with the one right row of their key that is nearest in time, on one side: `key ++ left values ++ right
+    /// values`, with NULLs for an absent right side if `outer`. The values of both sides begin with their time, sorted
+    /// in opposite directions, NULL first on the left and never on the right. With left times ascending the match is the latest right
+    /// row at or before the left one's time, with left times descending the earliest at or after it; if `strict`, not at
+    /// it. Of right rows with one time the first in the arrangement's order is taken, however often it is there.
+    AsOf { outer: bool, strict: bool, left: Arrangement, right: Arrangement },
     /// One row a group: `key ++ one column an aggregate`.
     Reduce { parts: Vec<Part>, outputs: Vec<Output>, always: Vec<RecordBatch> },
     /// The rows of each group from the `offset`th on, `limit` of them, in the arrangement's value order.
@@ -411,6 +417,7 @@ impl Plan {
             Node::Get { .. }
             | Node::Constant { .. }
             | Node::Join { .. }
+            | Node::AsOf { .. }
             | Node::Reduce { .. }
             | Node::TopK { .. }
             | Node::Window { .. }
@@ -423,7 +430,7 @@ impl Plan {
     /// The arrangements that the root operator reads, left to right.
     pub fn arrangements(&self) -> Vec<&Arrangement> {
         match self.node() {
-            Node::Join { left, right, .. } => vec![left, right],
+            Node::Join { left, right, .. } | Node::AsOf { left, right, .. } => vec![left, right],
             Node::Reduce { parts, .. } => parts.iter().map(|p| &p.input).collect(),
             Node::TopK { input, .. }
             | Node::Window { input, .. }

@@ -22,6 +22,9 @@ impl Node {
             Node::Delay { input, column, before_end } => Node::Delay { input: by.plan(input), column: *column, before_end: *before_end },
             Node::Remember { input } => Node::Remember { input: by.arrangement(input) },
             Node::Join { kind, left, right } => Node::Join { kind: *kind, left: by.arrangement(left), right: by.arrangement(right) },
+            Node::AsOf { outer, strict, left, right } => {
+                Node::AsOf { outer: *outer, strict: *strict, left: by.arrangement(left), right: by.arrangement(right) }
+            }
             Node::Reduce { parts, outputs, always } => {
                 let parts = parts.iter().map(|part| Part { input: by.arrangement(&part.input), kind: part.kind.clone() }).collect();
                 Node::Reduce { parts, outputs: outputs.clone(), always: always.clone() }

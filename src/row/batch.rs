@@ -152,17 +152,35 @@ impl KeyReader<SumStorage> {
 impl KeyReader<RowStorage> {
     /// The values of a key (or the one that is asked for) of which there are any, in order, with how many there are. All
     /// that happened to them did before `until`.
-    pub fn values(&mut self, key: &[u8], value: Option<&[u8]>, until: Time, mut each: impl FnMut(&[u8], Diff)) {
+    pub fn values(&mut self, key: &[u8], value: Option<&[u8]>, until: Time, each: impl FnMut(&[u8], Diff)) {
+        let wanted = |vals: &ByteRows, start, end| {
+            let Some(value) = value else { return (start, end) };
+            let at = start + vals.advance(start, end, |there| there < Bytes(value));
+            (at, at + usize::from(at < end && vals.index(at) == Bytes(value)))
+        };
+        self.within(key, wanted, until, each);
+    }
+
+    /// The same of the values of a key behind one.
+    pub fn values_behind(&mut self, key: &[u8], value: &[u8], until: Time, each: impl FnMut(&[u8], Diff)) {
+        self.within(key, |vals, start, end| (start + vals.advance(start, end, |there| there <= Bytes(value)), end), until, each);
+    }
+
+    /// The same of those that are `wanted` among the values from one place to another.
+    #[inline(always)]
+    fn within(
+        &mut self,
+        key: &[u8],
+        wanted: impl Fn(&ByteRows, usize, usize) -> (usize, usize),
+        until: Time,
+        mut each: impl FnMut(&[u8], Diff),
+    ) {
         let (mut found, mut batches) = (SmallVec::<[(Bytes<'_>, Diff); 4]>::new(), 0);
         for (RowStorage { vals, upds, .. }, at) in self.find(key, until) {
-            let (mut start, mut end) = vals.bounds(at);
-            if let Some(value) = value {
-                start += vals.vals.advance(start, end, |there| there < Bytes(value));
-                end = end.min(start + 1);
-            }
+            let (start, end) = vals.bounds(at);
+            let (start, end) = wanted(&vals.vals, start, end);
             let there = (start..end).map(|val| (vals.vals.index(val), upds.bounds(val)));
-            let wanted = there.filter(|(there, _)| value.is_none_or(|value| *there == Bytes(value)));
-            found.extend(wanted.map(|(there, (start, end))| (there, upds.diffs[start..end].iter().sum())));
+            found.extend(there.map(|(there, (start, end))| (there, upds.diffs[start..end].iter().sum())));
             batches += 1;
         }
         if batches > 1 {

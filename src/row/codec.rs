@@ -166,8 +166,14 @@ fn column_len(column: &Column, bytes: &[u8]) -> Option<usize> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             Some(variable_len(bytes, column.sort.descending))
         }
-        _ => Some(1 + fixed_width(&column.data_type)?),
+        _ => fixed_len(column),
     }
+}
+
+/// How many bytes an encoded column takes, where that is the same for every value: a sentinel byte, which is 1 but for
+/// NULL, and the value's, inverted for descending order.
+pub fn fixed_len(column: &Column) -> Option<usize> {
+    Some(1 + fixed_width(&column.data_type)?)
 }
 
 /// Bytes of a fixed-width value behind its sentinel byte.

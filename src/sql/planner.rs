@@ -1,6 +1,7 @@
 //! Queries and scalar expressions to the algebra: name resolution, types and decorrelation by DataFusion's planner
 //! and a chosen, ordered list of its optimizer rules, then [`crate::plan::lower`].
 
+mod asof;
 mod casts;
 mod context;
 mod equalities;
@@ -39,6 +40,7 @@ use super::retention::Retentions;
 use super::statement::{Hint, Query};
 use crate::error::{Error, Result};
 use crate::plan::lower;
+pub use crate::plan::lower::Versions;
 use crate::plan::lower::{Ordered, lower_query, on_window_close, plain_item, scalar};
 use crate::plan::{Plan, RowType, Scalar};
 
@@ -48,6 +50,8 @@ pub struct Relation {
     pub schema: SchemaRef,
     /// What its rows are: a `Get` for a table, the view's own plan for a view, a `Constant` for a system table.
     pub plan: Plan,
+    /// Of a table, what its versions are; None of anything else.
+    pub versions: Option<Versions>,
 }
 
 /// Where names in FROM are looked up.

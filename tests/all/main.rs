@@ -5,6 +5,8 @@
 //! - [`comparisons`]: what is compared is compared exactly, whatever the types.
 //! - [`over`]: OVER windows on time equal SQLite run from scratch, in long partitions.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`asof`]: as-of and temporal joins under random changes of both sides equal SQLite's latest rows.
+//! - [`temporal_joins`]: as-of and temporal joins under an event clock publish what a model does, in whatever order rows come.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
 //! - [`event_time`]: the same results in whatever order, batches and workers rows come.
 //! - [`closing`]: what is said when windows close, on random timelines, beside a model.
@@ -17,8 +19,10 @@
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
 //!
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
-//! [`world`] makes tables change, [`check`] runs views beside SQLite, [`shrink`] makes a failure small enough to read.
+//! [`world`] makes tables change, [`published`] adds up what a view says, [`check`] runs views beside SQLite, [`shrink`] makes
+//! a failure small enough to read.
 
+mod asof;
 mod bench;
 mod both;
 mod check;
@@ -32,6 +36,7 @@ mod nexmark;
 mod oracle;
 mod oracle_queries;
 mod over;
+mod published;
 mod query_files;
 mod random_queries;
 mod retention;
@@ -39,6 +44,7 @@ mod scripts;
 mod shrink;
 mod sqlite;
 mod temporal;
+mod temporal_joins;
 mod tpch;
 mod value;
 mod world;

@@ -1,15 +1,13 @@
 //! OVER windows on time: after every change what SQLite computes from scratch, in partitions long enough that the operator
 //! does not look at all of them again.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use weir::engine::{Clock, Engine, Subscription};
+use weir::engine::{Clock, Engine};
 
+use crate::published::Published;
 use crate::sqlite::Sqlite;
-use crate::value::{self, Row, difference};
+use crate::value::difference;
 
 /// Windows in the words of Weir and of SQLite, in which a moment is its milliseconds.
 const VIEWS: &[(&str, &str)] = &[
@@ -77,24 +75,13 @@ fn timestamp(ms: i64) -> String {
 struct Watched {
     name: String,
     sqlite: &'static str,
-    changes: Subscription,
-    held: HashMap<String, (Row, i64)>,
+    published: Published,
 }
 
 impl Watched {
     fn compare(&mut self, sqlite: &Sqlite) -> Result<(), String> {
-        while let Some(update) = self.changes.next_within(Duration::ZERO).map_err(|e| e.to_string())? {
-            for (row, diff) in value::rows(&update.rows).into_iter().zip(&update.diffs) {
-                let held = self.held.entry(value::key(&row)).or_insert_with(|| (row.clone(), 0));
-                held.1 += diff;
-            }
-            if let Some((row, count)) = self.held.values().find(|(_, count)| *count < 0) {
-                return Err(format!("{} is there {count} times", value::show(row)));
-            }
-        }
-        self.held.retain(|_, (_, count)| *count != 0);
-        let found = self.held.values().flat_map(|(row, count)| std::iter::repeat_n(row.clone(), usize::try_from(*count).unwrap_or(0)));
-        difference(&found.collect::<Vec<_>>(), &sqlite.query(self.sqlite)?).map_or(Ok(()), Err)
+        self.published.follow()?;
+        difference(&self.published.rows(), &sqlite.query(self.sqlite)?).map_or(Ok(()), Err)
     }
 }
 
@@ -146,8 +133,8 @@ fn run(seed: u64, workers: usize) -> Result<(), String> {
     for (index, (weir, theirs)) in VIEWS.iter().enumerate() {
         let name = format!("v{index}");
         engine.execute(&format!("CREATE MATERIALIZED VIEW {name} AS {weir}")).unwrap_or_else(|e| panic!("{e}: {weir}"));
-        let changes = engine.subscribe(&name).expect("a subscription");
-        views.push(Watched { name, sqlite: if theirs.is_empty() { weir } else { theirs }, changes, held: HashMap::new() });
+        let published = Published::of(&engine, &name);
+        views.push(Watched { name, sqlite: if theirs.is_empty() { weir } else { theirs }, published });
     }
     for step in 0..14 {
         for _ in 0..rng.random_range(1..4) {

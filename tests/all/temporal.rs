@@ -5,14 +5,14 @@
 //! changelog at each instant of the step at which it changed and just before: in between no row moves. SQLite's moments are
 //! whole microseconds, and its NOW() is `:now`.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use weir::engine::{Clock, Engine, Subscription};
+use weir::engine::{Clock, Engine};
 
 use crate::both::{Both, both, joined};
+use crate::published::Published;
 use crate::sqlite::Sqlite;
 use crate::value::{self, Row, difference};
 
@@ -138,9 +138,7 @@ fn row(rng: &mut StdRng) -> Both {
 struct Watched {
     query: Both,
     name: String,
-    changes: Subscription,
-    /// What has been published, by row.
-    held: HashMap<String, (Row, i64)>,
+    published: Published,
 }
 
 impl Watched {
@@ -150,24 +148,14 @@ impl Watched {
             .unwrap_or_else(|e| panic!("{e}: {}", self.query.sqlite))
     }
 
-    fn integral(&self) -> Vec<Row> {
-        self.held.values().flat_map(|(row, count)| std::iter::repeat_n(row.clone(), usize::try_from(*count).unwrap_or(0))).collect()
-    }
-
     /// Takes what has been published. Where nothing but time has moved, what is there is compared at each instant at which
     /// it changed, and just before.
     fn follow(&mut self, sqlite: &Sqlite, only_time: bool) -> Result<(), String> {
-        while let Some(update) = self.changes.next_within(Duration::ZERO).map_err(|e| e.to_string())? {
+        while let Some(update) = self.published.next()? {
             if only_time {
                 self.same(sqlite, update.at - 1, "before a change")?;
             }
-            for (row, diff) in value::rows(&update.rows).into_iter().zip(&update.diffs) {
-                let held = self.held.entry(value::key(&row)).or_insert_with(|| (row.clone(), 0));
-                held.1 += diff;
-            }
-            if let Some((row, count)) = self.held.values().find(|(_, count)| *count < 0) {
-                return Err(format!("{} is there {count} times at {} ms", value::show(row), update.at));
-            }
+            self.published.add(&update)?;
             if only_time {
                 self.same(sqlite, update.at, "after a change")?;
             }
@@ -176,7 +164,7 @@ impl Watched {
     }
 
     fn same(&self, sqlite: &Sqlite, now: i64, when: &str) -> Result<(), String> {
-        match difference(&self.integral(), &self.expected(sqlite, now)) {
+        match difference(&self.published.rows(), &self.expected(sqlite, now)) {
             Some(message) => Err(format!("the changelog at {now} ms, {when}: {message}")),
             None => Ok(()),
         }
@@ -208,8 +196,8 @@ impl Run {
             let (name, query) = (format!("v{}", self.views.len()), query(rng, kind));
             let create = format!("CREATE MATERIALIZED VIEW {name} AS {}", query.weir);
             self.engine.execute(&create).unwrap_or_else(|e| panic!("{e}: {create}"));
-            let changes = self.engine.subscribe(&name).expect("a subscription");
-            self.views.push(Watched { query, name, changes, held: HashMap::new() });
+            let published = Published::of(&self.engine, &name);
+            self.views.push(Watched { query, name, published });
         }
     }
 

@@ -10,7 +10,7 @@ use crate::dataflow::accumulate::{Accumulate, count_rows};
 use crate::dataflow::arrange::{arrange_rows, arrange_sums, flatten};
 use crate::dataflow::columnar::columnar;
 use crate::dataflow::reduce::Kept as Held;
-use crate::dataflow::registry::{Ask, Entry, Label, Trace, Waiting, waiting_id};
+use crate::dataflow::registry::{Ask, Entry, Label, Trace, Waiting, own_id, waiting_id};
 use crate::dataflow::retain::{Deadlines, Keeper, Writes, arrange_retained};
 use crate::error::{Error, Result};
 use crate::plan::{Arrangement, Bound, Column, Fingerprint, Layout, Memory, Node, Origin, Plan, Scope, names, operator};
@@ -147,14 +147,14 @@ impl<'s> Renderer<'s, '_> {
             key: names(key),
             scope: match arrangement.retention {
                 Some(retention) => retention.scope,
-                None if operator.starts_with("Join") || operator == "Get" => Scope::Row,
+                None if operator.starts_with("Join") || operator == "AsOf" || operator == "Get" => Scope::Row,
                 None => Scope::Group,
             },
             memory: match arrangement.bound() {
                 Bound::Retention | Bound::Closes(_) | Bound::Nothing(_) => arrangement.memory.clone(),
                 Bound::Input | Bound::Filter => Memory { origin: Origin::Reads, ..Memory::default() },
             },
-            is_shared: true,
+            is_shared: arrangement.closes().is_none(),
         }
     }
 
@@ -201,6 +201,7 @@ impl<'s> Renderer<'s, '_> {
             }
         };
         if let Some(dataflow) = self.publish {
+            let id = if label.is_shared { id } else { own_id(id, dataflow) };
             self.registry.entries.insert(id, Entry { trace, errors: errors.clone(), dataflow, label, keeper });
         }
         let arranged = Arrangeds { kept, errors };

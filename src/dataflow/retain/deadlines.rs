@@ -10,17 +10,16 @@ use crate::row::{day, instant, prefix_len};
 #[derive(Clone)]
 pub struct Deadlines {
     retention: Retention,
-    /// The columns before the one with the time, and what that is.
+    /// The columns before the one with the time, and that.
     before: Vec<Column>,
-    time: Option<DataType>,
+    time: Option<Column>,
 }
 
 impl Deadlines {
     /// Those that `retention` says of rows like `row`.
     pub fn new(retention: Retention, row: &RowType) -> Self {
         let column = retention.closes.map_or(0, |closes| closes.column);
-        let time = row.columns.get(column).map(|column| column.data_type.clone());
-        Deadlines { retention, before: row.columns.iter().take(column).cloned().collect(), time }
+        Deadlines { retention, before: row.columns.iter().take(column).cloned().collect(), time: row.columns.get(column).cloned() }
     }
 
     pub fn retention(&self) -> &Retention {
@@ -55,13 +54,18 @@ impl Deadlines {
     /// When a row is over; None where its time is NULL.
     fn close(&self, closes: Closes, row: &[u8]) -> Option<u64> {
         let start = prefix_len(&self.before, self.before.len(), row).ok()?;
-        let time = &row[start..];
-        let milliseconds = match self.time {
-            Some(DataType::Date32) => i64::from(day(time)?) * 86_400_000,
-            Some(DataType::Timestamp(TimeUnit::Second, _)) => instant(time)?.saturating_mul(1_000),
-            Some(DataType::Timestamp(TimeUnit::Microsecond, _)) => instant(time)?.div_euclid(1_000),
-            Some(DataType::Timestamp(TimeUnit::Nanosecond, _)) => instant(time)?.div_euclid(1_000_000),
-            _ => instant(time)?,
+        let column = self.time.as_ref()?;
+        // A sentinel and eight bytes at most, which are inverted where the time sorts descending.
+        let mut time: Vec<u8> = row[start..].iter().take(9).copied().collect();
+        if column.sort.descending {
+            time.iter_mut().skip(1).for_each(|byte| *byte = !*byte);
+        }
+        let milliseconds = match column.data_type {
+            DataType::Date32 => i64::from(day(&time)?) * 86_400_000,
+            DataType::Timestamp(TimeUnit::Second, _) => instant(&time)?.saturating_mul(1_000),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => instant(&time)?.div_euclid(1_000),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => instant(&time)?.div_euclid(1_000_000),
+            _ => instant(&time)?,
         };
         Some(u64::try_from(milliseconds.saturating_add(closes.after)).unwrap_or(0))
     }
@@ -86,6 +90,10 @@ mod tests {
         assert_eq!(deadlines.armed(&scope, 2_500), 2_501, "what comes afterwards is there for an instant");
         let null = [&[1, 0x80, 0, 0, 7][..], &[0; 9]].concat();
         assert_eq!(deadlines.armed(&null, 10), NEVER);
+        let mut descending = row.columns.to_vec();
+        descending[1].sort.descending = true;
+        let inverted: Vec<u8> = scope.iter().enumerate().map(|(at, byte)| if at > 5 { !byte } else { *byte }).collect();
+        assert_eq!(Deadlines::new(retention, &RowType::new(descending)).armed(&inverted, 10), 2_500);
     }
 
     #[test]

@@ -32,9 +32,20 @@ pub trait Remembered: Sealable<Batch: Reclaim, Change: Clone> {
     type Reader;
     /// A reader of a trace, which is asked in ascending order.
     fn reader(spans: Vec<Span<Time, Self::Batch>>) -> Self::Reader;
-    /// Calls `each` with every row that a trace has under a key (or with the one row that is asked for) and what it comes to.
-    /// All that happened to it did before `until`.
-    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, whole_key: bool, until: Time, each: impl FnMut(&[u8], Self::Change));
+    /// Calls `each` with the rows that a trace has of those that are asked for, and what they come to. All that happened to
+    /// them did before `until`.
+    fn look_up(reader: &mut Self::Reader, row: &[u8], key_len: usize, asked: Asked, until: Time, each: impl FnMut(&[u8], Self::Change));
+}
+
+/// Which rows are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// All under a row's key.
+    Key,
+    /// The row itself.
+    Row,
+    /// Those behind it under its key.
+    Behind,
 }
 
 impl Remembered for Updates {
@@ -84,17 +95,22 @@ impl Remembered for Updates {
         reader: &mut KeyReader<RowStorage>,
         row: &[u8],
         key_len: usize,
-        whole_key: bool,
+        asked: Asked,
         until: Time,
         mut each: impl FnMut(&[u8], Diff),
     ) {
         let (key, value) = row.split_at(key_len);
         let mut found = key.to_vec();
-        reader.values(key, (!whole_key).then_some(value), until, |value, count| {
+        let of_value = |value: &[u8], count| {
             found.truncate(key_len);
             found.extend_from_slice(value);
             each(&found, count);
-        });
+        };
+        match asked {
+            Asked::Key => reader.values(key, None, until, of_value),
+            Asked::Row => reader.values(key, Some(value), until, of_value),
+            Asked::Behind => reader.values_behind(key, value, until, of_value),
+        }
     }
 }
 
@@ -141,7 +157,7 @@ impl Remembered for SumUpdates {
         KeyReader::new(spans)
     }
 
-    fn look_up(reader: &mut KeyReader<SumStorage>, row: &[u8], _: usize, _: bool, until: Time, mut each: impl FnMut(&[u8], Sums)) {
+    fn look_up(reader: &mut KeyReader<SumStorage>, row: &[u8], _: usize, _: Asked, until: Time, mut each: impl FnMut(&[u8], Sums)) {
         let total = reader.total(row, until);
         if !total.is_zero() {
             each(row, total);

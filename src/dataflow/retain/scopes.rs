@@ -148,6 +148,11 @@ impl Scopes {
         self.records.get_mut(id).due = self.deadlines.armed(row, now);
     }
 
+    /// Sets a live scope's deadline, whatever is written to it.
+    pub fn put_off(&mut self, id: ScopeId, due: u64) {
+        self.records.get_mut(id).due = due;
+    }
+
     /// Sets the timer of a scope that has none.
     pub fn wake(&mut self, id: ScopeId) {
         self.timers.set(self.records.get(id).due, id);
@@ -181,9 +186,10 @@ impl Scopes {
         self.table.len()
     }
 
-    /// When the next one is due.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.table.iter().map(|slot| self.due(slot.id)).min().filter(|due| *due <= LAST_INSTANT.unsigned_abs())
+    /// When the next one is due, from an instant on.
+    pub fn next_deadline(&self, from: u64) -> Option<u64> {
+        let all = self.table.iter().map(|slot| self.due(slot.id));
+        all.filter(|due| *due >= from).min().filter(|due| *due <= LAST_INSTANT.unsigned_abs())
     }
 
     /// Bytes of memory in use, those of the scopes' names among them.

@@ -261,7 +261,7 @@ fn restored(joined: &Plan, place: Option<usize>, column: &Column) -> Result<Item
     }
 }
 
-fn common_type(left: &Column, right: &Column) -> Result<DataType> {
+pub(super) fn common_type(left: &Column, right: &Column) -> Result<DataType> {
     let (l, r) = (&left.data_type, &right.data_type);
     if l == r {
         return Ok(l.clone());

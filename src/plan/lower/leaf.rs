@@ -19,6 +19,18 @@ use super::scalar::{plain_type, scalar};
 pub struct RelationSource {
     pub schema: SchemaRef,
     pub plan: Plan,
+    pub versions: Option<Versions>,
+}
+
+/// What tells the versions of a table's rows from one another.
+#[derive(Debug, Clone)]
+pub struct Versions {
+    /// The positions of its primary key; empty if it has none.
+    pub key: Vec<usize>,
+    /// The column of the time from which a row is valid, if one is declared.
+    pub time: Option<usize>,
+    /// The rows by that key and the time, where the table itself has one row a key.
+    pub history: Option<Plan>,
 }
 
 impl TableSource for RelationSource {

@@ -10,6 +10,7 @@
 //! What has no lowering is refused by its SQL name.
 
 mod aggregate;
+mod asof;
 mod close;
 mod condition;
 mod failing;
@@ -39,8 +40,9 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, RowType, Step};
 use crate::sql::retention::Retentions;
 
+pub use asof::{AsOf, Match};
 pub use close::on_window_close;
-pub use leaf::RelationSource;
+pub use leaf::{RelationSource, Versions};
 pub use order::{Ordered, lower_query};
 pub use scalar::{REPEAT, plain_item, plain_type, scalar, shown_name};
 pub use session::Sessions;
@@ -71,9 +73,10 @@ fn lower_needing(plan: &LogicalPlan, needed: &[bool], said: &Retentions) -> Resu
         LogicalPlan::Join(join) => join::join(join, needed, said),
         LogicalPlan::Aggregate(aggregate) => aggregate::aggregate(aggregate, said),
         LogicalPlan::Union(union) => set_ops::union(union, said),
-        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Staying>() {
-            Some(Staying { condition, input }) => filtered(condition, input, needed, said),
-            None => set_ops::extension(extension, said),
+        LogicalPlan::Extension(extension) => match extension.node.as_any() {
+            node if let Some(Staying { condition, input }) = node.downcast_ref() => filtered(condition, input, needed, said),
+            node if let Some(join) = node.downcast_ref() => asof::asof(join, needed, said),
+            _ => set_ops::extension(extension, said),
         },
         LogicalPlan::Window(window) => window::window(window, said),
         LogicalPlan::Unnest(unnest) => unnest::unnest(unnest, said),

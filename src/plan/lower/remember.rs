@@ -25,7 +25,7 @@ use crate::sql::retention::Retentions;
 
 use super::scalar::{Item, column_index, item, pick, pick_all, substitute};
 use super::session::Sessions;
-use super::{Staying, condition, failing, linear, lower, nodes};
+use super::{AsOf, Staying, condition, failing, linear, lower, nodes};
 
 /// Whether it is a subquery that stood in a condition or a SELECT list: decorrelation makes aliases that nobody wrote.
 pub(super) fn is_of_condition(plan: &LogicalPlan) -> bool {
@@ -53,6 +53,9 @@ pub(super) fn name_in_from(plan: &LogicalPlan) -> Option<String> {
         LogicalPlan::Unnest(unnest) => name_in_from(&unnest.input),
         LogicalPlan::Extension(extension) => {
             let node = extension.node.as_any();
+            if let Some(join) = node.downcast_ref::<AsOf>() {
+                return Some(format!("{}+{}", name_in_from(&join.left)?, name_in_from(&join.right)?));
+            }
             let input = node.downcast_ref::<Staying>().map(|staying| &staying.input);
             name_in_from(input.or_else(|| node.downcast_ref::<Sessions>().map(Sessions::input))?)
         }
@@ -170,8 +173,8 @@ pub(super) fn absorb(arrangement: Arrangement) -> Arrangement {
     let holds = |column: usize| columns.iter().any(|traced| column_index(traced) == Some(column));
     let holds_all = (remembering.key..base.row().len()).all(holds);
     let can = match (retention.scope, &arrangement.layout) {
-        (Scope::Row, Layout::Rows) => (0..base.row().len()).all(holds),
-        (Scope::Row, Layout::Sums(_)) => false,
+        (Scope::Row | Scope::Version, Layout::Rows) => (0..base.row().len()).all(holds),
+        (Scope::Row | Scope::Version, Layout::Sums(_)) => false,
         (Scope::Group, layout) => {
             let is_filtered = steps.iter().any(|step| matches!(step, Step::Filter(_)));
             // A sum cannot tell whether a late row is in it; a count of whole rows can.

@@ -57,7 +57,7 @@ impl ContextProvider for Context<'_> {
             _ => None,
         };
         match found {
-            Some(Relation { schema, plan }) => Ok(Arc::new(RelationSource { schema, plan })),
+            Some(Relation { schema, plan, versions }) => Ok(Arc::new(RelationSource { schema, plan, versions })),
             None => Err(through(Error::unknown("table or view", name.to_string(), self.catalog.names()))),
         }
     }

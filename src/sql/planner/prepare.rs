@@ -5,7 +5,7 @@
 //!
 //! EXCEPT and INTERSECT, with and without ALL, are to be planned as a [`Multiset`](crate::plan::lower::Multiset). The planner
 //! has no hook for set operations, but one for FROM: so the operation is rewritten to `SELECT * FROM (A CROSS JOIN B) AS
-//! <marker>`, and [`super::relations`] takes the marker for what it stands for.
+//! <marker>`, and [`super::relations`] takes the marker for what it stands for. As-of joins go the same way: see [`super::asof`].
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use sqlparser::ast::{
     SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
-use super::group_windows;
+use super::{asof, group_windows};
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
@@ -65,11 +65,19 @@ impl VisitorMut for Prepare {
             (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
         ];
         refuse(&refused)?;
-        for join in select.from.iter().flat_map(|from| &from.joins) {
-            refuse_join(&join.join_operator)?;
+        for item in &mut select.from {
+            prepare_joins(item)?;
         }
         name_columns(&mut select.projection, &relation_names(&select.from));
         group_windows::in_group_by(&mut select.group_by)
+    }
+
+    fn pre_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Error> {
+        match relation {
+            relation if asof::is_folded(relation) => ControlFlow::Continue(()),
+            TableFactor::NestedJoin { table_with_joins: item, .. } => prepare_joins(item),
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     /// `x = ANY (S)` is `x IN (S)`, and `x <> ALL (S)` its opposite. A number that no DECIMAL holds is a DOUBLE, and a moment
@@ -160,6 +168,12 @@ fn as_double(expr: &Expr) -> Option<Expr> {
     })
 }
 
+/// Marks the as-of joins of an item of FROM, and refuses what it has no plan for.
+fn prepare_joins(item: &mut TableWithJoins) -> ControlFlow<Error> {
+    asof::fold(item);
+    item.joins.iter().try_for_each(|join| refuse_join(&join.join_operator))
+}
+
 /// A literal's type is one that has all of its digits.
 fn with_all_digits(expr: &mut Expr) {
     let Expr::TypedString(typed) = expr else { return };
@@ -174,9 +188,8 @@ fn with_all_digits(expr: &mut Expr) {
 /// Refuses joins that DataFusion's planner does not know, or that it plans wrongly: a column that USING names is the
 /// COALESCE of both sides', and it takes the left one.
 fn refuse_join(operator: &JoinOperator) -> ControlFlow<Error> {
-    use JoinOperator::{AsOf, CrossApply, FullOuter, OuterApply, Right, RightOuter, StraightJoin};
+    use JoinOperator::{CrossApply, FullOuter, OuterApply, Right, RightOuter, StraightJoin};
     let (kind, constraint) = match operator {
-        AsOf { .. } => return ControlFlow::Break(Error::unsupported("ASOF JOIN")),
         CrossApply => return ControlFlow::Break(Error::unsupported("CROSS APPLY: say CROSS JOIN LATERAL")),
         OuterApply => return ControlFlow::Break(Error::unsupported("OUTER APPLY: say LEFT JOIN LATERAL ... ON TRUE")),
         StraightJoin(_) => return ControlFlow::Break(Error::unsupported("STRAIGHT_JOIN: say JOIN")),

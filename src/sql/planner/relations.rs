@@ -2,7 +2,7 @@
 //!
 //! DataFusion's planner passes over parts of a table reference that it has no use for (FOR SYSTEM_TIME AS OF, a sample). A
 //! part that would change the answer is refused here by its name. What [`super::prepare`] marked as a set operation of bags
-//! is planned here, where the operands' CTEs and outer columns are in scope.
+//! or as an as-of join is planned here, where the operands' CTEs and outer columns are in scope.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use datafusion_expr::logical_plan::Extension;
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use sqlparser::ast::{Expr, FunctionArg, FunctionArguments, TableAlias, TableFactor, TableWithJoins};
 
+use super::asof::{self, AS_OF};
 use super::errors::through;
 use super::prepare::{EXCEPT, EXCEPT_ALL, INTERSECT, INTERSECT_ALL};
 use super::windows::{self, Kind};
@@ -42,6 +43,7 @@ impl RelationPlanner for Relations {
                 INTERSECT => multiset(MultisetKind::Intersect, *table_with_joins, context),
                 EXCEPT_ALL => multiset(MultisetKind::ExceptAll, *table_with_joins, context),
                 INTERSECT_ALL => multiset(MultisetKind::IntersectAll, *table_with_joins, context),
+                AS_OF => Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(asof::plan(*table_with_joins, context)?, None)))),
                 _ => Ok(RelationPlanning::Original(Box::new(TableFactor::NestedJoin { table_with_joins, alias: Some(alias) }))),
             },
             other => Ok(RelationPlanning::Original(Box::new(other))),
@@ -80,7 +82,9 @@ fn window_function(relation: TableFactor) -> std::result::Result<(Kind, Vec<Func
 
 fn refuse_relation(relation: &TableFactor) -> Result<()> {
     let what = match relation {
-        TableFactor::Table { version: Some(_), name, .. } => format!("FOR SYSTEM_TIME AS OF on {name} (temporal joins)"),
+        TableFactor::Table { version: Some(version), name, .. } => {
+            format!("{version} on {name} here: FOR SYSTEM_TIME AS OF stands in a JOIN or LEFT JOIN, on the table that is joined")
+        }
         TableFactor::Table { args: Some(_), name, .. } | TableFactor::Function { name, .. } => table_function(&name.to_string()),
         TableFactor::TableFunction { expr, .. } => table_function(expr.to_string().split('(').next().unwrap_or_default()),
         TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => "TABLESAMPLE".into(),

@@ -56,7 +56,7 @@ fn tables() -> Tables {
             Node::Get { id: RelationId(id as u64), name: name.into(), flow: crate::plan::Flow::Changes, times: vec![] },
             RowType::from_schema(&schema),
         );
-        (name, Relation { schema, plan })
+        (name, Relation { schema, plan, versions: None })
     });
     Tables(relations.collect())
 }
@@ -95,6 +95,7 @@ fn write_tree(plan: &Plan, depth: usize, text: &mut String) {
             format!("Linear {}", steps.collect::<Vec<_>>().join(" "))
         }
         Node::Join { kind, .. } => format!("Join {kind:?}"),
+        Node::AsOf { outer, strict, .. } => format!("AsOf outer={outer} strict={strict}"),
         Node::Reduce { parts, outputs, always } => {
             let kinds = parts.iter().map(|part| match &part.kind {
                 PartKind::Accumulable => "sums".to_string(),

@@ -44,7 +44,7 @@ fn what_weir_does_not_do_is_refused_by_its_name() {
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND NOT EXISTS (SELECT 1 FROM n WHERE n.k = u.c AND n.v = t.b))",
             "t.b",
         ),
-        ("SELECT * FROM t ASOF JOIN u MATCH_CONDITION (t.b > u.c) ON t.a = u.a", "ASOF JOIN"),
+        ("SELECT 1 FROM (t FULL JOIN u USING (a))", "FULL JOIN with USING"),
         ("SELECT a FROM t ORDER BY (SELECT MAX(c) FROM u WHERE u.c > t.b)", "a correlated scalar subquery"),
         ("SELECT UNNEST(items), UNNEST(ARRAY[1, 2]) FROM l", "UNNEST"),
         ("SELECT i, n FROM UNNEST(ARRAY[1]) WITH ORDINALITY AS q(i, n)", "WITH ORDINALITY"),
