@@ -451,8 +451,8 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_later_issues_are_unknown() {
-        assert_eq!(parse("weir bench").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
+    fn a_command_that_is_not_there_is_unknown() {
+        assert_eq!(parse("weir state folder").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
     }
 
     #[test]
