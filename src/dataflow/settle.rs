@@ -26,7 +26,8 @@ use super::arrange::{give_all, peers};
 use super::join::map_containers;
 use super::owned::Owned;
 use crate::engine::time;
-use crate::row::batch::{KeyReader, RowBatch, RowStorage};
+use crate::row::batch::{RowBatch, RowStorage};
+use crate::row::reader::KeyReader;
 use crate::row::spine::{Pending, RowTrace, Sealed};
 use crate::row::{ByKey, Diff, Time, Updates, UpdatesBuilder};
 

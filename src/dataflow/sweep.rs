@@ -15,7 +15,8 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::arrange::{Held, Output, Reading};
-use crate::row::batch::{RowBatch, SumBatch, SumContents};
+use crate::row::batch::{RowBatch, SumBatch};
+use crate::row::reader::SumContents;
 use crate::row::reclaim::{Contents, Reclaim, Reclaiming};
 use crate::row::{Bytes, Diff, SumsRef, Time, Updates, UpdatesBuilder};
 

@@ -11,7 +11,8 @@ use timely::progress::frontier::AntichainRef;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
-use crate::row::batch::{KeyReader, RowBatch};
+use crate::row::batch::RowBatch;
+use crate::row::reader::KeyReader;
 use crate::row::spine::{RowTrace, Sealed};
 use crate::row::{ByKey, Time, Updates};
 

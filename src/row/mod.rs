@@ -4,8 +4,8 @@
 //! - [`Updates`] is what flows between operators: rows, each split into a key and a value, with times and diffs.
 //! - [`ByteRows`] is what a trace keeps: many rows in one allocation.
 //! - [`Sums`] are the sums of an accumulable aggregate, kept in a trace's difference.
-//! - A [`batch`] of a trace is written as a [`draft`] or merged from two; [`spine`] puts it into differential dataflow's
-//!   traces, and [`reclaim`] gives memory back from them.
+//! - A [`batch`] of a trace is written as a [`draft`] or merged from two, and a [`reader`] looks keys up in it; [`spine`] puts
+//!   it into differential dataflow's traces, and [`reclaim`] gives memory back from them.
 
 pub mod batch;
 mod bytes;
@@ -13,6 +13,7 @@ mod changes;
 mod codec;
 pub mod draft;
 mod merge;
+pub mod reader;
 pub mod reclaim;
 pub mod spine;
 mod sums;

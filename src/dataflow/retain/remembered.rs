@@ -3,7 +3,8 @@
 use differential_dataflow::difference::{IsZero, Semigroup};
 use differential_dataflow::trace::Span;
 
-use crate::row::batch::{KeyReader, RowBatch, RowStorage, SumBatch, SumStorage};
+use crate::row::batch::{RowBatch, RowStorage, SumBatch, SumStorage};
+use crate::row::reader::KeyReader;
 use crate::row::reclaim::Reclaim;
 use crate::row::spine::Sealable;
 use crate::row::{Diff, SumUpdates, Sums, Time, Updates};
