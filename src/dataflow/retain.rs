@@ -25,6 +25,7 @@ mod deadlines;
 mod names;
 mod remembered;
 mod scopes;
+mod table;
 mod timers;
 mod versions;
 
@@ -47,7 +48,8 @@ use crate::row::draft::Draft;
 use crate::row::reclaim::Reclaiming;
 use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time};
-use scopes::{NEVER, NameHash, ScopeId, Scopes};
+use scopes::{NEVER, ScopeId, Scopes};
+use table::NameHash;
 
 pub use deadlines::Deadlines;
 pub use remembered::{Asked, Remembered};
@@ -365,7 +367,8 @@ impl<C: Remembered> Round<C> {
             }
             self.coming.push(Coming { end, hash: NameHash::of(scope), id: None });
         }
-        // In steps that do not wait for one another: mostly the guess is right.
+        scopes.fetch(self.coming.iter().map(|coming| coming.hash));
+        // Mostly the guess is right.
         self.coming.iter_mut().for_each(|coming| coming.id = scopes.guess(coming.hash));
         for coming in &mut self.coming {
             let scope = scope_of(sealed, &sealed.entries[coming.end - 1], kind);

@@ -5,15 +5,14 @@
 //! memory and not at four. Timers are lazy: a write only moves the record's deadline, and a timer that goes off too early is
 //! set again for when its scope is due by then.
 
-use hashbrown::HashTable;
-
 use super::deadlines::Deadlines;
 use super::names::{Name, Names};
+use super::table::{NameHash, Table};
 use super::timers::Timers;
 use crate::engine::time::{self, LAST_INSTANT};
 use crate::plan::{Refresh, Retention};
 use crate::row::spine::prefix;
-use crate::row::{Bytes, Time, key_hash};
+use crate::row::{Bytes, Time};
 
 /// An instant that does not come.
 pub const NEVER: u64 = u64::MAX;
@@ -28,37 +27,12 @@ struct Record {
     due: u64,
 }
 
-/// What the hash table has of a scope: with the hash of its name beside its number, the table can grow without a look at
-/// the record.
-#[derive(Clone, Copy)]
-struct Slot {
-    hash: NameHash,
-    id: ScopeId,
-}
-
-/// The hash by which a scope is found: the half of its key's hash by which keys are not spread over workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NameHash(u32);
-
-impl NameHash {
-    #[inline]
-    pub fn of(scope: &[u8]) -> Self {
-        NameHash((key_hash(scope) >> 32) as u32)
-    }
-
-    /// As many bits as the table wants.
-    #[inline]
-    fn spread(self) -> u64 {
-        u64::from(self.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-}
-
 /// The live scopes of one worker's part of an arrangement.
 pub struct Scopes {
     deadlines: Deadlines,
     records: Chunked<Record>,
     free: Vec<ScopeId>,
-    table: HashTable<Slot>,
+    table: Table,
     names: Names,
     timers: Timers,
     /// Whether every write to a live scope has moved its deadline.
@@ -76,7 +50,7 @@ impl Scopes {
         Scopes {
             records: Chunked::default(),
             free: Vec::new(),
-            table: HashTable::new(),
+            table: Table::with_room(0),
             names: Names::default(),
             timers: Timers::new(deadlines.retention()),
             moves: moves(deadlines.retention()),
@@ -92,14 +66,24 @@ impl Scopes {
     /// A live scope whose bytes may hash to `hash`, without a look at them; None where there is none.
     #[inline]
     pub fn guess(&self, hash: NameHash) -> Option<ScopeId> {
-        self.table.find(hash.spread(), |slot| slot.hash == hash).map(|slot| slot.id)
+        self.table.find(hash, |_| true)
+    }
+
+    /// Has the processor fetch what [`Scopes::guess`] and a look at the guess will read: without branches, so that it waits for
+    /// many places of memory at a time.
+    pub fn fetch(&self, hashes: impl Iterator<Item = NameHash> + Clone) {
+        let last = self.records.len().saturating_sub(1) as ScopeId;
+        std::hint::black_box(hashes.clone().fold(0, |seen, hash| seen ^ self.table.at_home(hash)));
+        if self.table.len() > 0 {
+            let due = |hash| self.records.get(self.table.at_home(hash).min(last)).due;
+            std::hint::black_box(hashes.fold(0, |seen, hash| seen ^ due(hash)));
+        }
     }
 
     /// The live scope with these bytes, which hash to `hash`.
     #[inline]
     pub fn find(&self, hash: NameHash, scope: &[u8]) -> Option<ScopeId> {
-        let found = self.table.find(hash.spread(), |slot| slot.hash == hash && Bytes(self.bytes(slot.id)) == Bytes(scope));
-        found.map(|slot| slot.id)
+        self.table.find(hash, |id| Bytes(self.bytes(id)) == Bytes(scope))
     }
 
     /// The bytes of a live scope.
@@ -133,7 +117,7 @@ impl Scopes {
             }
             None => self.records.push(record),
         };
-        self.table.insert_unique(hash.spread(), Slot { hash, id }, |slot| slot.hash.spread());
+        self.table.insert(hash, id);
         id
     }
 
@@ -161,10 +145,7 @@ impl Scopes {
     /// Forgets scopes that have no timers.
     pub fn remove(&mut self, scopes: &mut Vec<ScopeId>) {
         for id in scopes.iter() {
-            let hash = NameHash::of(self.bytes(*id)).spread();
-            if let Ok(entry) = self.table.find_entry(hash, |slot| slot.id == *id) {
-                entry.remove();
-            }
+            self.table.remove(NameHash::of(self.bytes(*id)), *id);
             self.names.remove(&self.records.get(*id).name);
         }
         self.free.append(scopes);
@@ -188,13 +169,13 @@ impl Scopes {
 
     /// When the next one is due, from an instant on.
     pub fn next_deadline(&self, from: u64) -> Option<u64> {
-        let all = self.table.iter().map(|slot| self.due(slot.id));
+        let all = self.table.iter().map(|(_, id)| self.due(id));
         all.filter(|due| *due >= from).min().filter(|due| *due <= LAST_INSTANT.unsigned_abs())
     }
 
     /// Bytes of memory in use, those of the scopes' names among them.
     pub fn memory(&self) -> usize {
-        let slots = self.table.allocation_size();
+        let slots = self.table.memory();
         self.records.memory() + 4 * self.free.capacity() + slots + self.names.memory() + self.timers.memory()
     }
 
@@ -209,13 +190,13 @@ impl Scopes {
     /// Everything anew; scopes get other numbers.
     fn rebuild(&mut self) {
         let mut anew = Scopes { moves: self.moves, ..Scopes::new(self.deadlines.clone()) };
-        anew.table.reserve(self.len(), |_| unreachable!("nothing is there to be moved"));
-        for Slot { hash, id } in &self.table {
-            let Record { name, due } = self.records.get(*id);
+        anew.table = Table::with_room(self.len());
+        for (hash, id) in self.table.iter() {
+            let Record { name, due } = self.records.get(id);
             let (bytes, key_len) = self.names.get(name);
             let new = anew.records.push(Record { name: anew.names.add(bytes, key_len), due: *due });
             anew.timers.set(*due, new);
-            anew.table.insert_unique(hash.spread(), Slot { hash: *hash, id: new }, |_| unreachable!("room was made for all"));
+            anew.table.insert(hash, new);
         }
         *self = anew;
     }
@@ -225,8 +206,8 @@ impl Scopes {
     pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
         let (old, new) = (figure(self.retention()), figure(&retention));
-        for slot in &self.table {
-            let due = &mut self.records.get_mut(slot.id).due;
+        for (_, id) in self.table.iter() {
+            let due = &mut self.records.get_mut(id).due;
             *due = match (old, new) {
                 (Some(old), Some(new)) => (*due - old).saturating_add(new),
                 // When it was written last is not known.
