@@ -39,7 +39,7 @@ fn difference(weir: &events::Multiset, twin: &events::Multiset) -> Option<String
 }
 
 /// Both rates and the ratio of a query.
-fn compare(name: &str, twin: twins::Twin, first: &Events, all: &Events) -> f64 {
+fn compare(name: &str, twin: twins::Twin, first: &Events, all: &Events, runs: usize) -> f64 {
     let page = weir_side::Page::of(name);
     let (weir, by_hand) = (page.result(first), twins::result(twin, first));
     assert!(!weir.is_empty(), "{name} has no rows to compare");
@@ -47,7 +47,7 @@ fn compare(name: &str, twin: twins::Twin, first: &Events, all: &Events) -> f64 {
         panic!("{name}: {difference}");
     }
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for pair in 0..=RUNS {
+    for pair in 0..=runs {
         let (a, b) = (page.time(all), twins::time(twin, all));
         // The first pair warms up.
         if pair > 0 {
@@ -67,15 +67,16 @@ fn main() {
     // `cargo test --benches` and `cargo bench -- --test` only ask whether it runs.
     let quick = std::env::args().any(|argument| argument == "--test");
     let asked = std::env::var("WEIR_EVENTS").ok().and_then(|events| events.parse().ok());
-    let count: usize = asked.unwrap_or(if quick { 2 * TICK } else { 1_000_000 });
+    let count: usize = asked.unwrap_or(if quick { TICK } else { 1_000_000 });
+    let runs = if quick { 1 } else { RUNS };
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let all = Events::new(count);
     let first = Events::new(count.min(100_000));
-    println!("{count} events, {TICK} a tick, 1 worker, medians of {RUNS} pairs");
+    println!("{count} events, {TICK} a tick, 1 worker, medians of {runs} pairs");
     let mut ratios = Vec::new();
     for (name, twin) in twins::ALL {
         if chosen.is_empty() || chosen.iter().any(|choice| choice == name) {
-            ratios.push(compare(name, *twin, &first, &all));
+            ratios.push(compare(name, *twin, &first, &all, runs));
         }
     }
     if !ratios.is_empty() {
