@@ -5,7 +5,9 @@
 //! ordered times the old answer can be read from the same arrangement as the new one. An answer may begin at the first
 //! value that something has changed for: what is before it is the same in both.
 
-use std::collections::HashSet;
+use std::collections::btree_map::{self, Entry};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
 
 use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::trace::Cursor;
@@ -15,7 +17,7 @@ use super::settle::Expiries;
 use super::sweep::{self, Change, Visit, per_key};
 use crate::row::batch::RowBatch;
 use crate::row::spine::RowTrace;
-use crate::row::{ByteRows, Diff, Time, Updates, UpdatesBuilder};
+use crate::row::{ByteRows, Bytes, Diff, Time, Updates, UpdatesBuilder};
 
 /// A group of rows.
 pub type Group<'a> = sweep::Group<'a, RowBatch>;
@@ -36,6 +38,98 @@ impl Answer {
     }
 }
 
+/// The values that are there, in order, each with how often it is.
+pub trait Live {
+    fn next(&mut self) -> Option<(&[u8], Diff)>;
+}
+
+/// Those of a group before a moment, from where its cursor stands.
+struct Before<'g, 'a> {
+    group: &'g mut Group<'a>,
+    until: Time,
+    stepped: bool,
+}
+
+impl Live for Before<'_, '_> {
+    fn next(&mut self) -> Option<(&[u8], Diff)> {
+        loop {
+            if std::mem::replace(&mut self.stepped, true) {
+                self.group.cursor.step_val(self.group.storage);
+            }
+            let value = self.group.cursor.get_val(self.group.storage)?;
+            let count = self.group.count(self.until);
+            if count > 0 {
+                return Some((value.0, count));
+            }
+        }
+    }
+}
+
+/// What is there of a group from a value on, at one moment after the other: each costs what it changes, not what is still to
+/// come.
+struct Moving {
+    there: BTreeMap<Vec<u8>, Diff>,
+    /// What is to come, the last of it first.
+    coming: Vec<(Time, Vec<u8>, Diff)>,
+}
+
+impl Moving {
+    /// At a moment, before what happens then.
+    fn new(group: &mut Group<'_>, beginning: &[u8], moment: Time) -> Self {
+        let (mut moving, as_of) = (Moving { there: BTreeMap::new(), coming: Vec::new() }, group.as_of);
+        group.cursor.rewind_vals(group.storage);
+        group.cursor.seek_val(group.storage, Bytes(beginning));
+        while let Some(value) = group.cursor.get_val(group.storage) {
+            let mut count = 0;
+            group.cursor.map_times(group.storage, |time, diff| match as_of.max(*time) {
+                time if time < moment => count += diff,
+                time => moving.coming.push((time, value.to_vec(), *diff)),
+            });
+            if count != 0 {
+                moving.there.insert(value.to_vec(), count);
+            }
+            group.cursor.step_val(group.storage);
+        }
+        moving.coming.sort_unstable_by(|a, b| b.cmp(a));
+        moving
+    }
+
+    /// The first value that changes at a moment, if that is the next one at which anything does.
+    fn first(&self, moment: Time) -> Option<&[u8]> {
+        self.coming.last().filter(|(time, ..)| *time == moment).map(|(_, value, _)| value.as_slice())
+    }
+
+    /// Lets everything up to a moment happen.
+    fn pass(&mut self, moment: Time) {
+        while let Some((_, value, diff)) = self.coming.pop_if(|(time, ..)| *time <= moment) {
+            match self.there.entry(value) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(diff);
+                }
+                Entry::Occupied(mut there) => {
+                    *there.get_mut() += diff;
+                    if *there.get() == 0 {
+                        there.remove();
+                    }
+                }
+            }
+        }
+    }
+
+    /// The rows that are there from a value on.
+    fn rows(&self, beginning: &[u8]) -> impl Live + use<'_> {
+        There(self.there.range::<[u8], _>((Bound::Included(beginning), Bound::Unbounded)))
+    }
+}
+
+struct There<'a>(btree_map::Range<'a, Vec<u8>, Diff>);
+
+impl Live for There<'_> {
+    fn next(&mut self) -> Option<(&[u8], Diff)> {
+        self.0.find(|(_, count)| **count > 0).map(|(value, count)| (value.as_slice(), *count))
+    }
+}
+
 /// What an operator makes of a group.
 ///
 /// Of each group that changes it is told the first value that does, then asked for the answers at some moments, ascending,
@@ -45,8 +139,19 @@ pub trait GroupLogic: 'static {
     /// A group changes, from a value on.
     fn changes(&mut self, _key: &[u8], _first: &[u8]) {}
 
-    /// The group's output, counting updates before `until`. The cursor stands at the group, its values rewound.
-    fn answer(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Answer;
+    /// Whether an answer costs what is behind its beginning, so that each moment is gone through by itself: each is told the
+    /// first value that changes then, and its answer stands until the next one.
+    fn is_by_moment(&self) -> bool {
+        false
+    }
+
+    /// The value at which answers begin to look at the group; empty where that is its first.
+    fn beginning(&self, _key: &[u8]) -> &[u8] {
+        &[]
+    }
+
+    /// The group's output, of the rows that are there from the beginning on.
+    fn answer(&mut self, key: &[u8], rows: &mut dyn Live) -> Answer;
 
     /// Makes further answers those of the whole group. Returns whether they were not.
     fn forget(&mut self, _key: &[u8]) -> bool {
@@ -86,34 +191,99 @@ impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
             self.expiries.skip(change.moments, as_of);
         }
         let moments = std::mem::take(change.moments);
-        if let (Some(first), Some(mut group)) = (moments.first(), change.group()) {
-            let logic = &mut self.logic;
-            let mut answer_until = |logic: &mut L, until| {
-                group.cursor.rewind_vals(group.storage);
-                logic.answer(key, &mut group, until)
-            };
-            let mut before = answer_until(logic, *first);
-            for moment in &moments {
-                let mut after = answer_until(logic, moment + 1);
-                // An error stands for all of the group.
-                if after.error.is_some() && logic.forget(key) {
-                    before = answer_until(logic, *moment);
-                    after = answer_until(logic, moment + 1);
-                }
-                if !self.expiries.hides(*moment, as_of) {
-                    emit_rows(key, &before, &after, *moment, rows);
-                }
-                emit_errors(&before, &after, *moment, errors);
-                before = after;
-            }
-            logic.settled(key, &before);
-            if before.error.is_some() {
-                self.failing.insert(key.to_vec());
-            } else if !self.failing.is_empty() {
-                self.failing.remove(key);
+        if let (Some(first), Some(group)) = (moments.first(), change.group()) {
+            if self.logic.is_by_moment() {
+                self.by_moment(key, group, *first, &moments, rows, errors);
+            } else {
+                self.at_once(key, group, *first, &moments, rows, errors);
             }
         }
         *change.moments = moments;
+    }
+}
+
+impl<L: GroupLogic> Differences<L> {
+    /// Emits what changes at a moment between two answers.
+    fn emit(
+        &self,
+        key: &[u8],
+        [before, after]: [&Answer; 2],
+        moment: Time,
+        as_of: Time,
+        rows: &mut UpdatesBuilder,
+        errors: &mut UpdatesBuilder,
+    ) {
+        if !self.expiries.hides(moment, as_of) {
+            emit_rows(key, before, after, moment, rows);
+        }
+        emit_errors(before, after, moment, errors);
+    }
+
+    /// The last answer stands.
+    fn settle(&mut self, key: &[u8], last: &Answer) {
+        self.logic.settled(key, last);
+        if last.error.is_some() {
+            self.failing.insert(key.to_vec());
+        } else if !self.failing.is_empty() {
+            self.failing.remove(key);
+        }
+    }
+
+    /// Goes through the moments with one beginning for all.
+    fn at_once(
+        &mut self,
+        key: &[u8],
+        mut group: Group<'_>,
+        first: Time,
+        moments: &[Time],
+        rows: &mut UpdatesBuilder,
+        errors: &mut UpdatesBuilder,
+    ) {
+        let as_of = group.as_of;
+        let mut answer_until = |logic: &mut L, until| {
+            group.cursor.rewind_vals(group.storage);
+            logic.answer(key, &mut Before { group: &mut group, until, stepped: false })
+        };
+        let mut before = answer_until(&mut self.logic, first);
+        for moment in moments {
+            let after = answer_until(&mut self.logic, moment + 1);
+            self.emit(key, [&before, &after], *moment, as_of, rows, errors);
+            before = after;
+        }
+        self.settle(key, &before);
+    }
+
+    /// Goes through the moments, each from where it changes something.
+    fn by_moment(
+        &mut self,
+        key: &[u8],
+        mut group: Group<'_>,
+        first: Time,
+        moments: &[Time],
+        rows: &mut UpdatesBuilder,
+        errors: &mut UpdatesBuilder,
+    ) {
+        let as_of = group.as_of;
+        let answers = |logic: &mut L, moving: &mut Moving, moment| {
+            let before = logic.answer(key, &mut moving.rows(&logic.beginning(key).to_vec()));
+            moving.pass(moment);
+            let after = logic.answer(key, &mut moving.rows(&logic.beginning(key).to_vec()));
+            [before, after]
+        };
+        let mut moving = Moving::new(&mut group, self.logic.beginning(key), first);
+        for moment in moments {
+            if let Some(value) = moving.first(*moment) {
+                self.logic.changes(key, value);
+            }
+            let [mut before, mut after] = answers(&mut self.logic, &mut moving, *moment);
+            // An error stands for all of the group.
+            if after.error.is_some() && self.logic.forget(key) {
+                moving = Moving::new(&mut group, &[], *moment);
+                [before, after] = answers(&mut self.logic, &mut moving, *moment);
+            }
+            self.emit(key, [&before, &after], *moment, as_of, rows, errors);
+            self.settle(key, &after);
+        }
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::dataflow::accumulate::count_rows;
     use crate::dataflow::arrange::{arrange_rows, arrange_sums};
-    use crate::dataflow::groups::{Answer, GroupLogic, per_group};
+    use crate::dataflow::groups::{Answer, GroupLogic, Live, per_group};
     use crate::dataflow::join::map_containers;
     use crate::dataflow::settle::Expiries;
     use crate::dataflow::threshold::threshold;
@@ -262,13 +262,11 @@ mod tests {
     struct Itself(Rc<Cell<usize>>);
 
     impl GroupLogic for Itself {
-        fn answer(&mut self, _: &[u8], group: &mut crate::dataflow::groups::Group<'_>, until: Time) -> Answer {
+        fn answer(&mut self, _: &[u8], rows: &mut dyn Live) -> Answer {
             self.0.set(self.0.get() + 1);
             let mut answer = Answer::default();
-            while let Some(value) = group.cursor.get_val(group.storage) {
-                let count = group.count(until);
-                answer.push(value.0, count);
-                group.cursor.step_val(group.storage);
+            while let Some((value, count)) = rows.next() {
+                answer.push(value, count);
             }
             answer
         }

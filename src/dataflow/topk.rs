@@ -1,10 +1,8 @@
 //! The first rows of each group.
 
-use differential_dataflow::trace::Cursor;
-
-use super::groups::{Answer, Group, GroupLogic};
+use super::groups::{Answer, GroupLogic, Live};
 use crate::plan::{Column, Rank};
-use crate::row::{Time, prefix_len};
+use crate::row::prefix_len;
 
 /// The rows of a group from the `offset`th on, `limit` of them, read from the arrangement in order: what is behind the
 /// limit is never looked at.
@@ -44,45 +42,41 @@ impl Ranks {
 }
 
 impl GroupLogic for TopK {
-    fn answer(&mut self, _key: &[u8], group: &mut Group<'_>, until: Time) -> Answer {
+    fn answer(&mut self, _key: &[u8], rows: &mut dyn Live) -> Answer {
         let mut answer = Answer::default();
         let mut ranks = Ranks::default();
         let end = self.limit.map_or(u64::MAX, |limit| self.offset.saturating_add(limit));
         let mut row = Vec::new();
-        while let Some(value) = group.cursor.get_val(group.storage) {
-            let count = group.count(until);
-            if count > 0 {
-                let rank = match ranks.next(self.rank, &self.values, value.0, count as u64) {
-                    Ok(rank) => rank,
-                    Err(error) => return Answer { error: Some(error), ..Answer::default() },
-                };
-                if rank > end {
-                    break;
+        while let Some((value, count)) = rows.next() {
+            let rank = match ranks.next(self.rank, &self.values, value, count as u64) {
+                Ok(rank) => rank,
+                Err(error) => return Answer { error: Some(error), ..Answer::default() },
+            };
+            if rank > end {
+                break;
+            }
+            // The ranks that copies of the row take: one each under ROW_NUMBER, else the same for all.
+            let copies = if self.rank == Rank::RowNumber { (count as u64).min(end - rank + 1) } else { 1 };
+            let skip = if self.rank == Rank::RowNumber { (self.offset + 1).saturating_sub(rank).min(copies) } else { 0 };
+            let times = if self.rank == Rank::RowNumber { 1 } else { count };
+            if !self.expose && self.rank == Rank::RowNumber {
+                if copies > skip {
+                    answer.push(value, (copies - skip) as i64);
                 }
-                // The ranks that copies of the row take: one each under ROW_NUMBER, else the same for all.
-                let copies = if self.rank == Rank::RowNumber { (count as u64).min(end - rank + 1) } else { 1 };
-                let skip = if self.rank == Rank::RowNumber { (self.offset + 1).saturating_sub(rank).min(copies) } else { 0 };
-                let times = if self.rank == Rank::RowNumber { 1 } else { count };
-                if !self.expose && self.rank == Rank::RowNumber {
-                    if copies > skip {
-                        answer.push(value.0, (copies - skip) as i64);
+            } else if rank + copies > self.offset {
+                for copy in rank + skip..rank + copies {
+                    row.clear();
+                    row.extend_from_slice(value);
+                    if self.expose {
+                        // A non-NULL unsigned integer: a sentinel byte and big-endian bytes.
+                        row.push(1);
+                        row.extend_from_slice(&copy.to_be_bytes());
                     }
-                } else if rank + copies > self.offset {
-                    for copy in rank + skip..rank + copies {
-                        row.clear();
-                        row.extend_from_slice(value.0);
-                        if self.expose {
-                            // A non-NULL unsigned integer: a sentinel byte and big-endian bytes.
-                            row.push(1);
-                            row.extend_from_slice(&copy.to_be_bytes());
-                        }
-                        if copy > self.offset {
-                            answer.push(&row, times);
-                        }
+                    if copy > self.offset {
+                        answer.push(&row, times);
                     }
                 }
             }
-            group.cursor.step_val(group.storage);
         }
         answer
     }

@@ -15,14 +15,13 @@
 
 use std::collections::HashMap;
 
-use differential_dataflow::trace::Cursor;
 use differential_dataflow::trace::implementations::BatchContainer;
 
-use super::groups::{Answer, Group, GroupLogic};
+use super::groups::{Answer, GroupLogic, Live};
 use crate::error::Result;
 use crate::eval::{self, Mark, Prefix, Slice};
 use crate::plan::{Column, WindowFunction};
-use crate::row::{ByteRows, Bytes, Codec, Time, prefix_len};
+use crate::row::{ByteRows, Codec, prefix_len};
 
 /// How many rows are between two checkpoints of a partition; peers are never parted.
 const SPACING: usize = 64;
@@ -72,23 +71,19 @@ impl Window {
         }
     }
 
-    fn compute(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Result<Answer> {
+    fn compute(&mut self, key: &[u8], rows: &mut dyn Live) -> Result<Answer> {
         let from = self.checkpoints.get(key).and_then(|checkpoints| checkpoints.last());
-        if let Some(from) = from {
-            group.cursor.seek_val(group.storage, Bytes(&from.context));
-        }
         let (mut whole, mut values, mut row, mut start) = (ByteRows::default(), ByteRows::default(), Vec::new(), 0);
-        while let Some(value) = group.cursor.get_val(group.storage) {
-            let is_context = from.is_some_and(|from| value.0 < from.row.as_slice());
-            for _ in 0..group.count(until) {
+        while let Some((value, count)) = rows.next() {
+            let is_context = from.is_some_and(|from| value < from.row.as_slice());
+            for _ in 0..count {
                 row.clear();
                 row.extend_from_slice(key);
-                row.extend_from_slice(value.0);
+                row.extend_from_slice(value);
                 whole.push(&row);
-                values.push(value.0);
+                values.push(value);
                 start += usize::from(is_context);
             }
-            group.cursor.step_val(group.storage);
         }
         #[cfg(test)]
         self.looked_at.set(self.looked_at.get() + whole.len());
@@ -156,9 +151,18 @@ impl GroupLogic for Window {
         }
     }
 
-    fn answer(&mut self, key: &[u8], group: &mut Group<'_>, until: Time) -> Answer {
+    fn is_by_moment(&self) -> bool {
+        self.resumes
+    }
+
+    fn beginning(&self, key: &[u8]) -> &[u8] {
+        let last = self.checkpoints.get(key).and_then(|checkpoints| checkpoints.last());
+        last.map_or(&[], |checkpoint| &checkpoint.context)
+    }
+
+    fn answer(&mut self, key: &[u8], rows: &mut dyn Live) -> Answer {
         self.made = Some(Vec::new());
-        self.compute(key, group, until).unwrap_or_else(|error| Answer { error: Some(error.to_string()), ..Answer::default() })
+        self.compute(key, rows).unwrap_or_else(|error| Answer { error: Some(error.to_string()), ..Answer::default() })
     }
 
     fn forget(&mut self, key: &[u8]) -> bool {

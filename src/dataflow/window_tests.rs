@@ -21,6 +21,7 @@ use crate::dataflow::groups::per_group;
 use crate::dataflow::settle::Expiries;
 use crate::eval::WindowAggregate;
 use crate::plan::RowType;
+use crate::row::Time;
 use crate::row::{Updates, UpdatesBuilder};
 
 const ROWS: i64 = 100_000;

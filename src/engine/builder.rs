@@ -85,6 +85,7 @@ impl Builder {
             default_clock: self.clock,
             default_tick: self.tick,
             defaults: Defaults::default(),
+            alterations: 0,
             audit: None,
         };
         Ok(Engine(Arc::new(Handle(Arc::new(Shared { session: Mutex::new(session), driver })))))

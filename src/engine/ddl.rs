@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP of tables and views.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -170,8 +170,9 @@ impl Session {
         let names: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
         let (old, new) = (view.plan.clone(), plans::select(&planned.plan, &planned.show, &names));
         let dependents = self.catalog.dependents(name);
-        let is_same = old.fingerprint() == new.fingerprint();
-        match old.other_figures(&new) {
+        let figures = old.other_figures(&new);
+        let is_same = figures.as_ref().is_some_and(HashMap::is_empty);
+        match figures {
             Some(figures) => self.alter_figures(name, &dependents, figures)?,
             None if self.catalog.is_running(&dependents) => {
                 return Err(Error::invalid(format!(
@@ -195,7 +196,9 @@ impl Session {
     }
 
     /// Has a view and all that read it forget by other figures from now on.
-    fn alter_figures(&mut self, name: &str, dependents: &BTreeSet<Member>, figures: Figures) -> Result<()> {
+    fn alter_figures(&mut self, name: &str, dependents: &BTreeSet<Member>, mut figures: Figures) -> Result<()> {
+        self.alterations += 1;
+        figures.values_mut().for_each(|(retention, _)| retention.history = self.alterations);
         let altered = |(member, plan): (Member, &Plan)| {
             let new = plan.with_figures(&figures);
             (new.fingerprint() != plan.fingerprint()).then_some((member, plan.clone(), new))

@@ -36,6 +36,8 @@ pub(super) struct Session {
     pub default_tick: Option<std::time::Duration>,
     /// What SET says of what views and jobs remember.
     pub defaults: Defaults,
+    /// How often ALTER VIEW has changed what is remembered.
+    pub alterations: u64,
     /// Where views are compared with what they would be if they forgot nothing.
     pub audit: Option<Auditor>,
 }

@@ -14,14 +14,13 @@ impl Plan {
         let kind = |arrangement: &Arrangement| arrangement.retention.map(|retention| retention.closes);
         let same = |old: &Arrangement, new: &Arrangement| kind(old) == kind(new);
         let (old_all, new_all) = (self.arrangements_under(), new.arrangements_under());
-        let figures = |old: &[Arrangement], new: &[Arrangement]| -> Option<Figures> {
-            let pairs = old.iter().zip(new);
-            (old.len() == new.len() && pairs.clone().all(|(old, new)| same(old, new))).then_some(())?;
-            let changed = pairs.filter(|(old, new)| old.retention != new.retention);
-            Some(changed.filter_map(|(old, new)| Some((old.fingerprint(), (new.retention?, new.memory.clone())))).collect())
-        };
-        let figures = figures(&old_all, &new_all)?;
-        (self.with_figures(&figures).fingerprint() == new.fingerprint()).then_some(figures)
+        let pairs = || old_all.iter().zip(&new_all);
+        (old_all.len() == new_all.len() && pairs().all(|(old, new)| same(old, new))).then_some(())?;
+        let to_new = |(old, new): (&Arrangement, &Arrangement)| Some((old.fingerprint(), (new.retention?, new.memory.clone())));
+        (self.with_figures(&pairs().filter_map(to_new).collect()).fingerprint() == new.fingerprint()).then_some(())?;
+        // By which way the old figures were come to is not said of the new ones.
+        let said = |retention: Option<Retention>| retention.map(|retention| Retention { history: 0, ..retention });
+        Some(pairs().filter(|(old, new)| said(old.retention) != said(new.retention)).filter_map(to_new).collect())
     }
 
     /// The same plan with other figures.

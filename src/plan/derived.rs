@@ -268,7 +268,7 @@ fn forgetting(arrangement: Arrangement, scope: Scope, closes: Closes) -> Arrange
     // Where the time is behind what is forgotten together, it is that of the last row.
     let is_of_last = scope == Scope::Group && closes.column >= arrangement.key;
     let refresh = if is_of_last { Refresh::Write } else { Refresh::Create };
-    let retention = Retention { scope, ttl: None, ttl_max: None, refresh, closes: Some(closes) };
+    let retention = Retention { scope, ttl: None, ttl_max: None, refresh, closes: Some(closes), history: 0 };
     Arrangement { retention: Some(retention), memory: Memory { origin: Origin::Derived, ..Memory::default() }, ..arrangement }
 }
 

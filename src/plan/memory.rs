@@ -80,6 +80,9 @@ pub struct Retention {
     pub refresh: Refresh,
     /// When a scope is over because no row of it comes any more; instead of a ttl.
     pub closes: Option<Closes>,
+    /// What tells arrangements of the same figures apart that have come to them by different ways: each ALTER VIEW has a number
+    /// of its own. 0 where they were created with them.
+    pub history: u64,
 }
 
 /// The instant from which no row of a scope changes any more: so many milliseconds after the time that is in a column of the
@@ -94,7 +97,7 @@ pub struct Closes {
 impl Memory {
     /// What an arrangement does about it; None where it has nothing to do.
     pub fn retention(&self, scope: Scope) -> Option<Retention> {
-        self.ttl.map(|ttl| Retention { scope, ttl: Some(ttl), ttl_max: self.ttl_max, refresh: self.refresh, closes: None })
+        self.ttl.map(|ttl| Retention { scope, ttl: Some(ttl), ttl_max: self.ttl_max, refresh: self.refresh, closes: None, history: 0 })
     }
 }
 

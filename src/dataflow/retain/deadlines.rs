@@ -82,7 +82,7 @@ mod tests {
         let column = |data_type| Column::new("c", data_type, true);
         let row = RowType::new([column(DataType::Int32), column(DataType::Timestamp(TimeUnit::Microsecond, None))]);
         let closes = Some(Closes { column: 1, after: 500 });
-        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Create, closes };
+        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Create, closes, history: 0 };
         let deadlines = Deadlines::new(retention, &row);
         let scope = [&[1, 0x80, 0, 0, 7][..], &instant_bytes(2_000_999)].concat();
         assert_eq!(deadlines.armed(&scope, 10), 2_500);
@@ -101,7 +101,7 @@ mod tests {
         let column = |data_type| Column::new("c", data_type, true);
         let row = RowType::new([column(DataType::Int32), column(DataType::Timestamp(TimeUnit::Millisecond, None))]);
         let closes = Some(Closes { column: 1, after: 100 });
-        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Write, closes };
+        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Write, closes, history: 0 };
         let deadlines = Deadlines::new(retention, &row);
         let of = |time: i64| [&[1, 0x80, 0, 0, 7][..], &instant_bytes(time)].concat();
         assert_eq!(deadlines.armed(&of(500), 10), 600);
@@ -113,7 +113,7 @@ mod tests {
     fn a_day_is_due_as_the_midnight_with_which_it_begins() {
         let row = RowType::new([Column::new("c", DataType::Date32, true)]);
         let closes = Some(Closes { column: 0, after: 86_400_000 });
-        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Create, closes };
+        let retention = Retention { scope: Scope::Group, ttl: None, ttl_max: None, refresh: Refresh::Create, closes, history: 0 };
         assert_eq!(Deadlines::new(retention, &row).armed(&[1, 0x80, 0, 0, 3], 10), 4 * 86_400_000);
     }
 }

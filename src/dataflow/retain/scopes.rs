@@ -201,16 +201,18 @@ impl Scopes {
         *self = anew;
     }
 
-    /// Changes what is forgotten and when. A deadline moves by as much as its figure, be it into the past; one that nothing
-    /// was known of is counted from `now`.
+    /// Changes what is forgotten and when. A deadline moves by as much as its figure, be it into the past; but a scope lives at
+    /// least its ttl after its last write, and where that is not known after the latest that it can have been, `now` at most.
     pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
-        let (old, new) = (figure(self.retention()), figure(&retention));
+        let before = *self.retention();
+        let is_lazy = before.ttl_max.is_some() && before.refresh == Refresh::Write;
         for (_, id) in self.table.iter() {
             let due = &mut self.records.get_mut(id).due;
-            *due = match (old, new) {
-                (Some(old), Some(new)) => (*due - old).saturating_add(new),
-                // When it was written last is not known.
+            let last = before.ttl.filter(|_| is_lazy).map_or(0, |ttl| now.min(due.saturating_sub(ttl)));
+            let least = if is_lazy { last.saturating_add(retention.ttl.unwrap_or(NEVER)) } else { 0 };
+            *due = match (figure(&before), figure(&retention)) {
+                (Some(old), Some(new)) => (*due - old).saturating_add(new).max(least),
                 (None, Some(new)) => now.saturating_add(new),
                 (_, None) => NEVER,
             };
