@@ -6,6 +6,7 @@ mod casts;
 mod context;
 mod equalities;
 mod errors;
+mod frames;
 mod group_windows;
 mod lateral;
 mod literals;
@@ -101,6 +102,7 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
     let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
+    frames::check(&logical)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
     let logical = rules::apply(logical, purpose, said.is_bounded())?;
     let lower_query = |said| match query.emit_on_window_close {

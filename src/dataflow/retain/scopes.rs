@@ -202,14 +202,15 @@ impl Scopes {
     }
 
     /// Changes what is forgotten and when. A deadline moves by as much as its figure, be it into the past; but a scope lives at
-    /// least its ttl after its last write, and where that is not known after the latest that it can have been, `now` at most.
+    /// least its ttl after its last write, and where that is not known after the latest that it can have been, which is before
+    /// `now`.
     pub fn retune(&mut self, retention: Retention, now: u64) {
         let figure = |retention: &Retention| retention.ttl_max.or(retention.ttl);
         let before = *self.retention();
         let is_lazy = before.ttl_max.is_some() && before.refresh == Refresh::Write;
         for (_, id) in self.table.iter() {
             let due = &mut self.records.get_mut(id).due;
-            let last = before.ttl.filter(|_| is_lazy).map_or(0, |ttl| now.min(due.saturating_sub(ttl)));
+            let last = before.ttl.filter(|_| is_lazy).map_or(0, |ttl| due.saturating_sub(ttl).min(now.saturating_sub(1)));
             let least = if is_lazy { last.saturating_add(retention.ttl.unwrap_or(NEVER)) } else { 0 };
             *due = match (figure(&before), figure(&retention)) {
                 (Some(old), Some(new)) => (*due - old).saturating_add(new).max(least),

@@ -74,9 +74,9 @@ fn what_was_written_without_a_new_deadline_goes_too_when_the_ttl_becomes_shorter
             input.advance_to(time::at(instant, 2));
             worker.step_while(|| probe.less_than(&time::at(instant, 2)));
         }
-        // By the new figure alone it was due at 11; but it lives for 10 from its last write on, as far as that is known.
+        // By the new figure alone it was due at 11; but it lives for 10 from its last write on.
         keeper.borrow_mut().retune(ttl(10));
-        for (instant, expected) in [(61, (0, 1, 1)), (63, (1, 0, 0))] {
+        for (instant, expected) in [(60, (0, 1, 1)), (61, (1, 0, 0))] {
             input.advance_to(time::at(instant, 1));
             worker.step_while(|| probe.less_than(&time::at(instant, 1)));
             let account = keeper.borrow().account();

@@ -102,3 +102,20 @@ fn a_hint_that_nothing_reads_is_refused_by_its_name() {
 fn a_volatile_function_is_allowed_in_a_query_that_is_asked_once() {
     assert!(plan_query(&query("SELECT RANDOM() FROM t"), &tables(), Purpose::Once { now: 0 }, &Retentions::none()).is_ok());
 }
+
+#[test]
+fn a_range_over_a_time_says_its_unit_and_no_range_is_negative() {
+    for (frame, expected) in [
+        ("5 PRECEDING", "5 PRECEDING says no unit: write INTERVAL '5' SECOND PRECEDING"),
+        ("'5' PRECEDING", "says no unit"),
+        (
+            "INTERVAL '-5' SECOND PRECEDING",
+            "INTERVAL '-5' SECOND PRECEDING: what lies on the other side of the row is INTERVAL '5' SECOND FOLLOWING",
+        ),
+    ] {
+        let error = refusal(&format!("SELECT COUNT(*) OVER (ORDER BY ts RANGE BETWEEN {frame} AND CURRENT ROW) FROM d"));
+        assert!(matches!(error, Error::Invalid(_)) && error.to_string().contains(expected), "{frame}: {error}");
+    }
+    assert!(maintained("SELECT COUNT(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW) FROM d").is_ok());
+    assert!(maintained("SELECT COUNT(*) OVER (ORDER BY a RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) FROM t").is_ok());
+}
