@@ -265,9 +265,9 @@ impl<L: GroupLogic> Differences<L> {
     ) {
         let as_of = group.as_of;
         let answers = |logic: &mut L, moving: &mut Moving, moment| {
-            let before = logic.answer(key, &mut moving.rows(&logic.beginning(key).to_vec()));
+            let before = logic.answer(key, &mut moving.rows(logic.beginning(key)));
             moving.pass(moment);
-            let after = logic.answer(key, &mut moving.rows(&logic.beginning(key).to_vec()));
+            let after = logic.answer(key, &mut moving.rows(logic.beginning(key)));
             [before, after]
         };
         let mut moving = Moving::new(&mut group, self.logic.beginning(key), first);
