@@ -1,9 +1,8 @@
 //! Batches: rows, or sums, by key.
 //!
 //! A batch lists its keys in order; rows have their values in order under each. What is of a row is a list of times with
-//! changes, and a list that is one update like the last one of the row before takes no memory (see
-//! [`Changes`](super::changes::Changes)). Batches are written by a [`draft`](super::draft) or by a [`merge`](super::merge) of
-//! two.
+//! changes, and a list that is one update like the last one of the row before takes no memory (see `changes`). Batches are
+//! written by a [`draft`](super::draft), or merged from two.
 
 use std::rc::Rc;
 
