@@ -53,6 +53,11 @@ fn rows(codec: &Codec, rows: impl Iterator<Item = i64>, time: Time, diff: i64) -
 
 /// How many rows the operator looks at for each of some changes to one partition of [`ROWS`] rows.
 fn looked_at(functions: &[WindowFunction], changes: &[(i64, i64)]) -> Vec<usize> {
+    looked_at_in_batches(functions, changes, 1)
+}
+
+/// The same for so many changes at a time, each at a moment of its own.
+fn looked_at_in_batches(functions: &[WindowFunction], changes: &[(i64, i64)], batch: usize) -> Vec<usize> {
     let (functions, changes) = (functions.to_vec(), changes.to_vec());
     timely::execute_directly(move |worker| {
         let codec = Codec::new(&row(), 0).unwrap();
@@ -68,11 +73,12 @@ fn looked_at(functions: &[WindowFunction], changes: &[(i64, i64)]) -> Vec<usize>
         input.advance_to(1);
         worker.step_while(|| probe.less_than(&1));
         let mut costs = vec![];
-        for (time, (t, diff)) in (1..).zip(changes) {
+        for batch in (1..).zip(changes).collect::<Vec<_>>().chunks(batch) {
             count.set(0);
-            input.send_batch(&mut rows(&codec, std::iter::once(t), time, diff));
-            input.advance_to(time + 1);
-            worker.step_while(|| probe.less_than(&(time + 1)));
+            batch.iter().for_each(|(time, (t, diff))| input.send_batch(&mut rows(&codec, std::iter::once(*t), *time, *diff)));
+            let through = batch[batch.len() - 1].0 + 1;
+            input.advance_to(through);
+            worker.step_while(|| probe.less_than(&through));
             costs.push(count.get());
         }
         costs
@@ -102,6 +108,14 @@ fn a_row_appended_to_a_long_partition_costs_its_frame_and_not_the_partition() {
     // Nearly at the end, and away from it again.
     let costs = looked_at(&functions, &[(ROWS + 1, 1), (ROWS - 500, 1), (ROWS - 500, -1), (ROWS + 1, -1)]);
     assert!(costs.iter().all(|cost| *cost <= most + 2 * 502), "{costs:?}");
+}
+
+#[test]
+fn rows_appended_at_many_moments_of_one_batch_cost_their_frames_each() {
+    let frame = total(WindowFrameUnits::Range, before(100i64), WindowFrameBound::CurrentRow);
+    let appends: Vec<(i64, i64)> = (0..500).map(|n| (ROWS + n, 1)).collect();
+    let costs = looked_at_in_batches(&[frame], &appends, 500);
+    assert!(costs.len() == 1 && costs[0] <= 500 * 2 * (100 + 2 * SPACING + 2), "{costs:?}");
 }
 
 #[test]
