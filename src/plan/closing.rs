@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use datafusion_physical_expr::expressions::Column as ColumnExpr;
 
-use super::{Arrangement, Fingerprint, JoinKind, Node, Plan, Scalar, Step};
+use super::{Arrangement, Fingerprint, JoinKind, Node, Plan, Scalar, Step, known};
 use crate::eval::TimeWindow;
 
 /// What a column is of a window.
@@ -118,20 +118,11 @@ fn common(all: Vec<Roles>) -> Roles {
 }
 
 /// The roles of what `steps` make of columns.
-fn through(mut roles: Roles, steps: &[Step]) -> Roles {
-    for step in steps {
-        match step {
-            Step::Filter(_) => {}
-            Step::Project(items) => roles = items.iter().map(|(scalar, _)| role(scalar, &roles)).collect(),
-            Step::Unnest { column, .. } => {
-                roles[*column] = match roles[*column] {
-                    Some(Role::Bounds(before)) => Some(Role::Bound(before)),
-                    _ => None,
-                }
-            }
-        }
-    }
-    roles
+fn through(roles: Roles, steps: &[Step]) -> Roles {
+    known::through(roles, steps, role, |list| match list {
+        Role::Bounds(before) => Some(Role::Bound(before)),
+        Role::Bound(_) => None,
+    })
 }
 
 /// What an expression over columns with these roles is of a window.

@@ -174,11 +174,7 @@ impl Rewrite for Deriving {
         }
         let derived = match plan.node() {
             Node::Get { .. } | Node::Constant { .. } => plan.clone(),
-            _ => match self.rebuilt(plan) {
-                same if same.fingerprint() == plan.fingerprint() => plan.clone(),
-                other if plan.is_boundary() => other.boundary(),
-                other => other,
-            },
+            _ => plan.rewritten(self.rebuilt(plan)),
         };
         self.plans.insert(known, derived.clone());
         derived
@@ -201,11 +197,7 @@ impl Rewrite for Between<'_> {
         let derived = match plan.node() {
             Node::Get { .. } | Node::Constant { .. } => plan.clone(),
             Node::Settle { .. } => self.0.plan(plan),
-            node => match Plan::new(node.over(self), plan.row().clone()) {
-                same if same.fingerprint() == plan.fingerprint() => plan.clone(),
-                other if plan.is_boundary() => other.boundary(),
-                other => other,
-            },
+            node => plan.rewritten(Plan::new(node.over(self), plan.row().clone())),
         };
         self.0.between.insert(known, derived.clone());
         derived

@@ -57,11 +57,7 @@ impl Rewrite for Exact {
         if self.only_derived && plan.is_boundary() {
             return plan.clone();
         }
-        let exact = match self.rebuilt(plan) {
-            same if same.fingerprint() == plan.fingerprint() => plan.clone(),
-            other if plan.is_boundary() => other.boundary(),
-            other => other,
-        };
+        let exact = plan.rewritten(self.rebuilt(plan));
         self.plans.insert(known, exact.clone());
         exact
     }

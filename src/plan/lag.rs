@@ -15,7 +15,7 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
 use super::distance::{Distance, MILLISECOND, distances, moved};
-use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn};
+use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn, known};
 use crate::eval::TimeWindow;
 
 /// Milliseconds.
@@ -185,20 +185,11 @@ fn later(one: Columns, other: Columns) -> Columns {
 }
 
 /// The lags of what `steps` make of columns.
-fn through(mut lags: Columns, steps: &[Step]) -> Columns {
-    for step in steps {
-        match step {
-            Step::Filter(_) => {}
-            Step::Project(items) => lags = items.iter().map(|(scalar, _)| lag(scalar, &lags)).collect(),
-            Step::Unnest { column, .. } => {
-                lags[*column] = match lags[*column] {
-                    Some(Lag::List(lag)) => Some(Lag::Time(lag)),
-                    _ => None,
-                }
-            }
-        }
-    }
-    lags
+fn through(lags: Columns, steps: &[Step]) -> Columns {
+    known::through(lags, steps, lag, |list| match list {
+        Lag::List(lag) => Some(Lag::Time(lag)),
+        Lag::Time(_) => None,
+    })
 }
 
 /// The lag of an expression over columns with these.

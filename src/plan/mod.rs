@@ -28,6 +28,7 @@ mod distance;
 mod exact;
 mod explain;
 mod fingerprint;
+mod known;
 mod lag;
 pub mod lower;
 mod memory;

@@ -8,6 +8,17 @@ pub(super) trait Rewrite {
     fn arrangement(&mut self, arrangement: &Arrangement) -> Arrangement;
 }
 
+impl Plan {
+    /// What a rewrite has made of this plan: itself where that is the same, and a boundary if it is one.
+    pub(super) fn rewritten(&self, made: Plan) -> Plan {
+        match made {
+            same if same.fingerprint() == self.fingerprint() => self.clone(),
+            other if self.is_boundary() => other.boundary(),
+            other => other,
+        }
+    }
+}
+
 impl Node {
     /// The same operator over other inputs.
     pub(super) fn over(&self, by: &mut impl Rewrite) -> Node {
