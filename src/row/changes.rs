@@ -13,8 +13,6 @@ use super::{Diff, Sums, SumsContainer, SumsRef, Time};
 /// Many changes, of which each can be added to one that is held apart.
 pub trait ChangeContainer: BatchContainer<Owned: Semigroup + Default> {
     fn add(to: &mut Self::Owned, change: Self::ReadItem<'_>);
-    /// Whether the last change is this one.
-    fn last_is(&self, change: Self::ReadItem<'_>) -> bool;
     /// A change that is held apart.
     fn lend(change: &Self::Owned) -> Self::ReadItem<'_>;
     /// Gives back what memory is not needed.
@@ -25,11 +23,6 @@ impl ChangeContainer for Vec<Diff> {
     #[inline(always)]
     fn add(to: &mut Diff, change: &Diff) {
         *to += change;
-    }
-
-    #[inline(always)]
-    fn last_is(&self, change: &Diff) -> bool {
-        <[Diff]>::last(self) == Some(change)
     }
 
     #[inline(always)]
@@ -46,11 +39,6 @@ impl ChangeContainer for SumsContainer {
     #[inline(always)]
     fn add(to: &mut Sums, change: SumsRef<'_>) {
         to.plus_equals(&change);
-    }
-
-    #[inline(always)]
-    fn last_is(&self, change: SumsRef<'_>) -> bool {
-        BatchContainer::last(self) == Some(change)
     }
 
     #[inline(always)]
@@ -137,7 +125,8 @@ impl<D: ChangeContainer> Changes<D> {
     /// Writes a row of one update, which is something.
     #[inline(always)]
     fn push_alone(written: &mut UpdateLists<D>, start: &mut usize, updates: &mut usize, time: Time, change: D::ReadItem<'_>) {
-        if written.times.last() != Some(&time) || !written.diffs.last_is(change) {
+        let is_like_last = |last| D::reborrow(last) == D::reborrow(change);
+        if written.times.last() != Some(&time) || !BatchContainer::last(&written.diffs).is_some_and(is_like_last) {
             written.times.push(time);
             written.diffs.push_ref(change);
             *start += 1;

@@ -111,15 +111,17 @@ pub struct SumDraft {
     changes: Changes<SumsContainer>,
     /// The key at hand.
     key: Vec<u8>,
-    /// Whether it is new, and whether the next one is.
-    is_new: [bool; 2],
+    /// Whether it is new,
+    is_new: bool,
+    /// and whether the next one is.
+    is_next_new: bool,
     new: Vec<bool>,
 }
 
 impl SumDraft {
     fn end_key(&mut self) {
         if self.changes.end_row() {
-            if self.is_new[0] {
+            if self.is_new {
                 self.new.resize(self.keys.len(), false);
                 self.new.push(true);
             }
@@ -138,14 +140,14 @@ impl Draft for SumDraft {
 
     #[inline]
     fn say_new(&mut self, is_new: bool) {
-        self.is_new[1] = is_new;
+        self.is_next_new = is_new;
     }
 
     #[inline]
     fn add(&mut self, key: &[u8], _: &[u8], time: Time, change: &Sums) {
         if Bytes(&self.key) != Bytes(key) {
             self.end_key();
-            self.is_new[0] = self.is_new[1];
+            self.is_new = self.is_next_new;
             self.key.clear();
             self.key.extend_from_slice(key);
         }
