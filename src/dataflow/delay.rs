@@ -107,9 +107,7 @@ impl Waiting {
             into.push_container(due.updates);
         }
     }
-}
 
-impl Waiting {
     /// What is waiting, after what cancels has gone.
     fn held(&mut self) -> Held {
         self.0.iter_mut().filter(|(_, due)| due.updates.len() > due.distinct).for_each(|(close, due)| due.add_up(*close));

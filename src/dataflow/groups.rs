@@ -132,9 +132,9 @@ impl Live for There<'_> {
 
 /// What an operator makes of a group.
 ///
-/// Of each group that changes it is told the first value that does, then asked for the answers at some moments, ascending,
-/// then told that the last of them stands. All answers in between may leave out the same first values, if their part of
-/// the group's output has not changed.
+/// Of each group that changes it is told the first value that does, then asked for the answers before and after moments,
+/// ascending, then told that the last of them stands; where it goes [by moment](GroupLogic::is_by_moment), all that for each
+/// moment. All answers in between may leave out the same first values, if their part of the group's output has not changed.
 pub trait GroupLogic: 'static {
     /// A group changes, from a value on.
     fn changes(&mut self, _key: &[u8], _first: &[u8]) {}
@@ -182,7 +182,7 @@ struct Differences<L> {
 }
 
 impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
-    fn visit(&mut self, mut change: Change<'_, RowBatch>, [rows, errors]: &mut [UpdatesBuilder; 2]) {
+    fn visit(&mut self, mut change: Change<'_, RowBatch>, outputs: &mut [UpdatesBuilder; 2]) {
         let (key, as_of) = (change.key, change.as_of());
         if let Some(first) = change.changes.cursor.get_val(change.changes.storage) {
             self.logic.changes(key, first.0);
@@ -191,11 +191,11 @@ impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
             self.expiries.skip(change.moments, as_of);
         }
         let moments = std::mem::take(change.moments);
-        if let (Some(first), Some(group)) = (moments.first(), change.group()) {
+        if let (false, Some(group)) = (moments.is_empty(), change.group()) {
             if self.logic.is_by_moment() {
-                self.by_moment(key, group, *first, &moments, rows, errors);
+                self.by_moment(key, group, &moments, outputs);
             } else {
-                self.at_once(key, group, *first, &moments, rows, errors);
+                self.at_once(key, group, &moments, outputs);
             }
         }
         *change.moments = moments;
@@ -204,15 +204,7 @@ impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
 
 impl<L: GroupLogic> Differences<L> {
     /// Emits what changes at a moment between two answers.
-    fn emit(
-        &self,
-        key: &[u8],
-        [before, after]: [&Answer; 2],
-        moment: Time,
-        as_of: Time,
-        rows: &mut UpdatesBuilder,
-        errors: &mut UpdatesBuilder,
-    ) {
+    fn emit(&self, key: &[u8], [before, after]: [&Answer; 2], moment: Time, as_of: Time, [rows, errors]: &mut [UpdatesBuilder; 2]) {
         if !self.expiries.hides(moment, as_of) {
             emit_rows(key, before, after, moment, rows);
         }
@@ -229,40 +221,24 @@ impl<L: GroupLogic> Differences<L> {
         }
     }
 
-    /// Goes through the moments with one beginning for all.
-    fn at_once(
-        &mut self,
-        key: &[u8],
-        mut group: Group<'_>,
-        first: Time,
-        moments: &[Time],
-        rows: &mut UpdatesBuilder,
-        errors: &mut UpdatesBuilder,
-    ) {
+    /// Goes through the moments, of which there are some, with one beginning for all.
+    fn at_once(&mut self, key: &[u8], mut group: Group<'_>, moments: &[Time], outputs: &mut [UpdatesBuilder; 2]) {
         let as_of = group.as_of;
         let mut answer_until = |logic: &mut L, until| {
             group.cursor.rewind_vals(group.storage);
             logic.answer(key, &mut Before { group: &mut group, until, stepped: false })
         };
-        let mut before = answer_until(&mut self.logic, first);
+        let mut before = answer_until(&mut self.logic, moments[0]);
         for moment in moments {
             let after = answer_until(&mut self.logic, moment + 1);
-            self.emit(key, [&before, &after], *moment, as_of, rows, errors);
+            self.emit(key, [&before, &after], *moment, as_of, outputs);
             before = after;
         }
         self.settle(key, &before);
     }
 
-    /// Goes through the moments, each from where it changes something.
-    fn by_moment(
-        &mut self,
-        key: &[u8],
-        mut group: Group<'_>,
-        first: Time,
-        moments: &[Time],
-        rows: &mut UpdatesBuilder,
-        errors: &mut UpdatesBuilder,
-    ) {
+    /// Goes through the moments, of which there are some, each from where it changes something.
+    fn by_moment(&mut self, key: &[u8], mut group: Group<'_>, moments: &[Time], outputs: &mut [UpdatesBuilder; 2]) {
         let as_of = group.as_of;
         let answers = |logic: &mut L, moving: &mut Moving, moment| {
             let before = logic.answer(key, &mut moving.rows(logic.beginning(key)));
@@ -270,7 +246,7 @@ impl<L: GroupLogic> Differences<L> {
             let after = logic.answer(key, &mut moving.rows(logic.beginning(key)));
             [before, after]
         };
-        let mut moving = Moving::new(&mut group, self.logic.beginning(key), first);
+        let mut moving = Moving::new(&mut group, self.logic.beginning(key), moments[0]);
         for moment in moments {
             if let Some(value) = moving.first(*moment) {
                 self.logic.changes(key, value);
@@ -281,7 +257,7 @@ impl<L: GroupLogic> Differences<L> {
                 moving = Moving::new(&mut group, &[], *moment);
                 [before, after] = answers(&mut self.logic, &mut moving, *moment);
             }
-            self.emit(key, [&before, &after], *moment, as_of, rows, errors);
+            self.emit(key, [&before, &after], *moment, as_of, outputs);
             self.settle(key, &after);
         }
     }
