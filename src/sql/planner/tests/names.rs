@@ -71,3 +71,15 @@ fn columns_computed_of_the_outer_row_need_no_join() {
         assert!(!tree(&plan).contains("Join"), "{}", tree(&plan));
     }
 }
+
+#[test]
+fn an_interval_in_a_frame_is_written_as_in_sql() {
+    for (frame, shown) in [
+        ("INTERVAL '90' MINUTE PRECEDING AND CURRENT ROW", "INTERVAL '90' MINUTE PRECEDING AND CURRENT ROW"),
+        ("INTERVAL '60' MINUTE PRECEDING AND INTERVAL '1' DAY FOLLOWING", "INTERVAL '1' HOUR PRECEDING AND INTERVAL '1' DAY FOLLOWING"),
+        ("UNBOUNDED PRECEDING AND INTERVAL '1' SECOND FOLLOWING", "UNBOUNDED PRECEDING AND INTERVAL '1' SECOND FOLLOWING"),
+    ] {
+        let text = explained(&format!("SELECT COUNT(*) OVER (ORDER BY ts RANGE BETWEEN {frame}) AS n FROM d"));
+        assert!(text.contains(&format!("(ORDER BY ts RANGE BETWEEN {shown})")), "{text}");
+    }
+}

@@ -27,13 +27,9 @@ fn a_comparison_is_solved_for_now_however_it_is_written() {
         ("ts >= CURRENT_DATE - INTERVAL '7' DAY", "(NOW() in whole 1 day - 7 days) <= ts"),
         ("ts > DATE_TRUNC('hour', NOW() - INTERVAL '30' MINUTE)", "(NOW() - 30 min) in whole 1 h < ts"),
         ("ts < DATE_TRUNC('week', NOW())", "((NOW() + 3 days) in whole 7 days - 3 days) > ts"),
-        ("NOW() < ts + INTERVAL '1' MONTH", "NOW() < ts + INTERVAL '1 mons'"),
+        ("NOW() < ts + INTERVAL '1' MONTH", "NOW() < ts + INTERVAL '1' MONTH"),
     ] {
-        let found = filters(&format!("SELECT ts FROM d WHERE {condition}"));
-        assert_eq!(found.len(), 1, "{condition}: {found:?}");
-        // How a calendar interval is printed is not this test's matter.
-        let same = found[0] == solved || solved.contains("mons") && found[0].starts_with("NOW() < ts + ");
-        assert!(same, "{condition}: {}", found[0]);
+        assert_eq!(filters(&format!("SELECT ts FROM d WHERE {condition}")), [solved], "{condition}");
     }
 }
 
