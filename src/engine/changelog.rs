@@ -78,6 +78,10 @@ impl Sink for LogWriter {
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
+
+    fn commit(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

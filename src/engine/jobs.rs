@@ -26,7 +26,7 @@ impl Session {
         self.check_no_transaction("INSERT INTO a sink")?;
         let planned = self.plan_job(insert)?;
         self.check_keeps_inputs(std::slice::from_ref(&planned))?;
-        let sink = self.open(&planned)?;
+        let sink = self.open(&planned, None)?;
         Ok(Outcome::Done(self.add_job(planned, sink)))
     }
 
@@ -35,7 +35,7 @@ impl Session {
         self.check_no_transaction("EXECUTE STATEMENT SET")?;
         let jobs = inserts.iter().map(|insert| self.plan_job(insert)).collect::<Result<Vec<_>>>()?;
         self.check_keeps_inputs(&jobs)?;
-        let sinks = jobs.iter().map(|job| self.open(job)).collect::<Result<Vec<_>>>()?;
+        let sinks = jobs.iter().map(|job| self.open(job, None)).collect::<Result<Vec<_>>>()?;
         let names: Vec<String> = jobs.into_iter().zip(sinks).map(|(job, sink)| self.add_job(job, sink)).collect();
         Ok(Outcome::Done(names.join(", ")))
     }
@@ -103,13 +103,13 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the sink of a job that is about to be added.
-    fn open(&self, planned: &PlannedJob) -> Result<(Gate, Keeper)> {
+    /// Opens the sink of a job that is about to be added, anew or at a length that it was committed at.
+    fn open(&self, planned: &PlannedJob, at: Option<u64>) -> Result<(Gate, Keeper)> {
         let table = self.catalog.table(&planned.sink)?;
         let writer: Box<dyn Sink> = match &table.storage {
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
             Storage::Connector { .. } if self.audit.is_some() => connector::nowhere(),
-            Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone())?,
+            Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone(), at)?,
             Storage::Memory => return Err(Error::invalid(format!("table '{}' is in memory and takes no jobs", table.name))),
         };
         Ok(Gate::new(&table.name, table.physical().clone(), writer, self.driver.counters.rows_out.clone()))

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use super::audit::Auditor;
 use super::catalog::{Catalog, Member};
 use super::clock::Clock;
-use super::driver::{Driver, Which};
+use super::driver::{Driver, Positions, Which};
 use super::names::Names;
 use super::runtime::{DataflowId, Export};
 use super::transaction::Transaction;
@@ -202,7 +202,7 @@ impl Session {
             // As a step of its own: what the dataflow begins with is complete once it is there.
             let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-            self.driver.read(installed.id, lead, tables)?;
+            self.driver.read(installed.id, lead, tables, &Positions::new())?;
             Ok(installed.id)
         })
     }
