@@ -1,7 +1,6 @@
 //! INSERT INTO a sink: a continuous job.
 
 use datafusion_common::ScalarValue;
-use datafusion_physical_expr::expressions::cast;
 
 use super::Outcome;
 use super::catalog::{Job, Member};
@@ -13,6 +12,7 @@ use super::show::sql_type;
 use super::table::{Storage, Table};
 use crate::connector::{self, Sink};
 use crate::error::{Error, Result};
+use crate::eval::cast_to;
 use crate::plan::{Column, Plan, RelationId, Scalar};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::statement::Insert;
@@ -159,7 +159,7 @@ fn written(table: &Table, columns: &[String], planned: &Planned) -> Result<Plan>
                     (value, from.nullable)
                 } else {
                     is_same = false;
-                    (cast(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
+                    (cast_to(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
                 }
             }
         };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, new_null_array};
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_common::ScalarValue;
 use sqlparser::ast;
@@ -279,8 +279,7 @@ impl Table {
         if !can_cast_types(from, to) {
             return Err(Error::invalid(format!("{} is {}, which {} cannot be cast to", place(), sql_type(to), sql_type(from))));
         }
-        cast_with_options(values, to, &CastOptions { safe: false, ..CastOptions::default() })
-            .map_err(|error| Error::invalid(format!("{}: {error}", place())))
+        eval::cast_values(values, to, false).map_err(|error| Error::invalid(format!("{}: {}", place(), eval::reason(&error))))
     }
 
     /// Adds the computed columns to physical rows that come at an instant.

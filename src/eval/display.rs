@@ -22,6 +22,7 @@ use super::checked::CheckedNegative;
 use super::equal::Comparable;
 use super::time_windows::TimeWindow;
 use super::window::WindowAggregate;
+use super::zones::{ClockCast, ClockMove, is_utc};
 use crate::plan::Scalar;
 
 /// An expression: `100 / v`, `CAST(s AS BIGINT)`, `lower(name) LIKE 'a%'`.
@@ -151,19 +152,25 @@ impl Text {
             return atom(literal_text(literal.value()));
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-            return binary_text(binary);
+            return infix(*binary.op(), binary.left(), binary.right());
         }
         if let Some((window, time)) = TimeWindow::of(expr) {
             return atom(window.readable(&readable(time)));
+        }
+        if let Some((to, of)) = ClockCast::of(expr) {
+            return cast_text("CAST", of, to);
+        }
+        if let Some((op, instant, by)) = ClockMove::of(expr) {
+            return infix(op, instant, by);
         }
         if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
             return atom(format!("{}({})", function.fun().name(), list(function.args())));
         }
         if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-            return atom(format!("CAST({} AS {})", readable(cast.expr()), readable_type(cast.cast_type())));
+            return cast_text("CAST", cast.expr(), cast.cast_type());
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
-            return atom(format!("TRY_CAST({} AS {})", readable(cast.expr()), readable_type(cast.cast_type())));
+            return cast_text("TRY_CAST", cast.expr(), cast.cast_type());
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             return atom(case_text(case));
@@ -196,13 +203,21 @@ fn is_constant(expr: &Scalar) -> bool {
     expr.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
 }
 
-fn binary_text(binary: &BinaryExpr) -> Text {
-    let (op, precedence) = (binary.op(), binary.op().precedence());
+/// A cast; to a moment of a zone it is AT TIME ZONE.
+fn cast_text(word: &str, of: &Scalar, to: &DataType) -> Text {
+    match to {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => atom(format!("{} AT TIME ZONE '{zone}'", Text::within(of, ATOM))),
+        _ => atom(format!("{word}({} AS {})", readable(of), readable_type(to))),
+    }
+}
+
+fn infix(op: Operator, left: &Scalar, right: &Scalar) -> Text {
+    let precedence = op.precedence();
     // a - (b - c) is not (a - b) - c, but AND and OR may be regrouped as one likes.
     let regroups = matches!(op, Operator::And | Operator::Or);
-    let left = Text::within(binary.left(), precedence);
-    let right = Text::within(binary.right(), if regroups { precedence } else { precedence + 1 });
-    let symbol = if *op == Operator::NotEq { "<>".to_owned() } else { op.to_string() };
+    let left = Text::within(left, precedence);
+    let right = Text::within(right, if regroups { precedence } else { precedence + 1 });
+    let symbol = if op == Operator::NotEq { "<>".to_owned() } else { op.to_string() };
     Text { text: format!("{left} {symbol} {right}"), precedence }
 }
 

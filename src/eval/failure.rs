@@ -46,7 +46,7 @@ pub fn constant_failure(expr: &Scalar, error: &DataFusionError) -> Error {
 }
 
 /// The root of an error, without the names of the layers that it came through and without a backtrace.
-pub(super) fn reason(error: &DataFusionError) -> String {
+pub fn reason(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::ArrowError(error, _) => arrow_reason(error),
         root => root.message().into_owned(),

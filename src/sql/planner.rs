@@ -22,6 +22,7 @@ mod tests;
 mod time;
 mod types;
 mod windows;
+mod zones;
 
 use std::sync::Arc;
 
@@ -141,8 +142,10 @@ pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Resul
     let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
     let simplifier = ExprSimplifier::new(simplify);
     let settled = literals::settle(logical, &schema).data().map_err(planning)?;
+    let settled = zones::units(settled, &schema).data().map_err(planning)?;
     let settled = moments::refine(settled, &schema).data().map_err(planning)?;
     let typed = simplifier.coerce(settled, &schema).map_err(planning)?;
+    let typed = zones::clocks(typed, &schema).data().map_err(planning)?;
     overflow::check(&typed).map_err(planning)?;
     let typed = casts::simplified(typed, &schema, |typed| simplifier.simplify(typed)).map_err(planning)?;
     let row = RowType::from_schema(row);

@@ -17,7 +17,7 @@ use datafusion_physical_expr::create_physical_expr;
 use datafusion_physical_expr::expressions::{self, Literal};
 
 use crate::error::{Error, Result};
-use crate::eval::{checked, comparable, comparing, readable};
+use crate::eval::{cast_to, checked, comparable, comparing, readable};
 use crate::plan::{Column, RowType, Scalar};
 use crate::sql::functions::EngineTime;
 
@@ -73,7 +73,7 @@ pub(super) fn scalar_over_time(expr: &Expr, schema: &DFSchema, row: &RowType) ->
             } else if wanted.is_null() {
                 literal(ScalarValue::Null)
             } else {
-                expressions::cast(read, &row_schema, wanted.clone())?
+                cast_to(read, &row_schema, wanted.clone())?
             };
             Ok(Transformed::yes(read))
         })
@@ -122,7 +122,7 @@ pub(super) fn cast_item((scalar, column): Item, row: &RowType, data_type: &DataT
     if column.data_type == *data_type {
         return Ok((scalar, column));
     }
-    Ok((expressions::cast(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
+    Ok((cast_to(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
 }
 
 /// `item` as a key: what is equal is the same (see [`comparable`]).

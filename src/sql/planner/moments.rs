@@ -3,7 +3,7 @@
 //! `s + INTERVAL '500' MILLISECOND` of a TIMESTAMP(0) is half a second later, and `day + INTERVAL '1' HOUR` of a DATE is
 //! an hour later: the moment that moves is first cast to the coarsest type that holds both. DataFusion would cut the
 //! result to the type that was there, and the difference of two TIMESTAMP(6) to the unit of a TIMESTAMP(3) that it is
-//! added to. An interval whose length is not known when the query is planned moves a moment by whole units of the
+//! added to. (AT TIME ZONE gets its unit in the same pass: see [`super::zones`].) An interval whose length is not known when the query is planned moves a moment by whole units of the
 //! moment's own type.
 
 use arrow::datatypes::DataType;
@@ -14,6 +14,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ca
 use datafusion_optimizer::AnalyzerRule;
 
 use super::literals::with_expressions;
+use super::zones;
 use crate::plan::moments::{finer_type, finer_unit};
 
 /// See the module.
@@ -26,7 +27,10 @@ impl AnalyzerRule for FineMoments {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| with_expressions(node, refine)).data()
+        plan.transform_up_with_subqueries(|node| {
+            with_expressions(node, |expr, schema| zones::units(expr, schema)?.transform_data(|expr| refine(expr, schema)))
+        })
+        .data()
     }
 }
 

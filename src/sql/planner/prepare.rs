@@ -16,7 +16,7 @@ use sqlparser::ast::{
     SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
-use super::{asof, group_windows};
+use super::{asof, group_windows, zones};
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
@@ -84,6 +84,15 @@ impl VisitorMut for Prepare {
     /// with more digits than a TIMESTAMP has is a TIMESTAMP(9). HOUR(t) is EXTRACT(HOUR FROM t), and MOD(a, b) is a % b.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         with_all_digits(expr);
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            return match zones::at_time_zone(timestamp, time_zone) {
+                Ok(at) => {
+                    *expr = at;
+                    ControlFlow::Continue(())
+                }
+                Err(error) => ControlFlow::Break(error),
+            };
+        }
         if let Some(double) = as_double(expr) {
             *expr = double;
             return ControlFlow::Continue(());
