@@ -15,5 +15,5 @@ pub mod segment;
 mod states;
 mod store;
 
-pub use states::{Checkpoint, WorkerState};
+pub use states::{Checkpoint, WorkerState, deal};
 pub use store::{Listed, Store, Summary};

@@ -15,6 +15,8 @@ use crate::row::{SumUpdates, Time, Updates, UpdatesBuilder, key_hash};
 
 /// An engine as of a time.
 pub struct Checkpoint {
+    /// Where it stands among those of its folder; given when it is written.
+    pub number: u64,
     /// Everything before this time has happened.
     pub now: Time,
     /// How many workers had the states.
@@ -55,6 +57,22 @@ pub struct StateOnDisk {
     pub due: Option<(u64, u64)>,
     /// How many rows lie apart.
     pub rows_apart: usize,
+}
+
+impl StateOnDisk {
+    fn pieces(&self) -> impl Iterator<Item = &PieceOnDisk> {
+        self.rows.iter().chain(&self.sums)
+    }
+
+    /// Updates of batches, and rows apart.
+    pub fn rows(&self) -> u64 {
+        (self.pieces().map(|piece| piece.updates).sum::<usize>() + self.rows_apart) as u64
+    }
+
+    /// Bytes on disk of batches.
+    pub fn bytes(&self) -> u64 {
+        self.pieces().map(|piece| piece.bytes).sum()
+    }
 }
 
 /// A batch on disk.

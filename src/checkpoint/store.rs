@@ -15,6 +15,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 
 use super::segment::{Segments, Writer};
@@ -60,6 +61,13 @@ pub struct Summary {
     pub written: u64,
 }
 
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Summary { number, bytes, written } = self;
+        write!(f, "CHECKPOINT {number}: {} of state, {} of them written", HumanBytes(*bytes), HumanBytes(*written))
+    }
+}
+
 /// A checkpoint of a folder, as far as it says so itself.
 pub struct Listed {
     pub number: u64,
@@ -85,7 +93,7 @@ impl Store {
             match read_manifest(folder, *number) {
                 Ok(manifest) if newest.is_none() => {
                     let files = manifest.files(*number);
-                    match manifest.read(folder) {
+                    match manifest.read(folder, *number) {
                         Ok(checkpoint) => {
                             newest = Some(checkpoint);
                             named.push((*number, files));
@@ -132,7 +140,7 @@ impl Store {
 
     fn write_files(&mut self, checkpoint: Checkpoint, number: u64, temporary: &Path) -> Result<(Summary, BTreeSet<String>)> {
         self.remembered.retain(|_, (batch, ..)| batch.is_alive());
-        let Checkpoint { now, workers, session, states } = checkpoint;
+        let Checkpoint { now, workers, session, states, .. } = checkpoint;
         let mut writing = Writing {
             folder: &self.folder,
             remembered: &mut self.remembered,
@@ -177,7 +185,7 @@ impl Store {
             let Manifest { now, workers, states, .. } = &manifest;
             let listed = Listed { number, now: *now, workers: *workers, states: states.clone() };
             if verify {
-                manifest.read(folder)?;
+                manifest.read(folder, number)?;
             }
             Ok(listed)
         };
@@ -267,10 +275,10 @@ impl Manifest {
     }
 
     /// Reads all that it names.
-    fn read(self, folder: &Path) -> Result<Checkpoint> {
+    fn read(self, folder: &Path, number: u64) -> Result<Checkpoint> {
         let mut files = Files { folder, open: HashMap::new() };
         let states = self.states.into_iter().map(|state| files.state(state)).collect::<Result<_>>()?;
-        Ok(Checkpoint { now: self.now, workers: self.workers, session: self.session, states })
+        Ok(Checkpoint { number, now: self.now, workers: self.workers, session: self.session, states })
     }
 }
 

@@ -4,16 +4,17 @@
 //! [`Timeline::step`], which holds the clock from before the first row until the step after the last. So a statement,
 //! a transaction or a batch of a source is one step, seen whole or not at all, whichever thread it came from.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::lock;
 use super::moment::{Moment, stamp_all};
-use super::runtime::{Rows, Runtime};
+use super::runtime::{Rows, Runtime, Snapshot};
 use super::table::Table;
 use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, OPEN_STEP, Time};
-use super::watermark::{Follower, Judge, Reach, Watermarks, floor};
+use super::watermark::{Follower, Judge, Marks, Reach, Readings, Watermarks, floor};
 use crate::error::{Error, Result};
 
 /// What engine time follows.
@@ -97,6 +98,18 @@ impl Timeline {
     /// Sets the tick, or makes it the clock's default again.
     pub fn set_tick(&self, tick: Option<Duration>) {
         lock(&self.state).tick = tick;
+    }
+
+    /// The workers' part of the engine's state and the watermarks, as of now.
+    pub fn save(&self, dataflows: BTreeSet<u64>, readings: &Readings) -> Result<(Snapshot, Marks)> {
+        let state = lock(&self.state);
+        self.in_flight.store(0, Ordering::Relaxed);
+        Ok((self.runtime.save(dataflows)?, state.marks.saved(readings)))
+    }
+
+    /// What a checkpoint had of the watermarks comes back.
+    pub fn restore_marks(&self, marks: Marks, readings: &Readings) {
+        lock(&self.state).marks.restore(marks, readings);
     }
 
     /// Keeps time where it is, or lets it go on.

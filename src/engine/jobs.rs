@@ -26,7 +26,7 @@ impl Session {
         self.check_no_transaction("INSERT INTO a sink")?;
         let planned = self.plan_job(insert)?;
         self.check_keeps_inputs(std::slice::from_ref(&planned))?;
-        let sink = self.open(&planned, None)?;
+        let sink = self.open(&planned)?;
         Ok(Outcome::Done(self.add_job(planned, sink)))
     }
 
@@ -35,7 +35,7 @@ impl Session {
         self.check_no_transaction("EXECUTE STATEMENT SET")?;
         let jobs = inserts.iter().map(|insert| self.plan_job(insert)).collect::<Result<Vec<_>>>()?;
         self.check_keeps_inputs(&jobs)?;
-        let sinks = jobs.iter().map(|job| self.open(job, None)).collect::<Result<Vec<_>>>()?;
+        let sinks = jobs.iter().map(|job| self.open(job)).collect::<Result<Vec<_>>>()?;
         let names: Vec<String> = jobs.into_iter().zip(sinks).map(|(job, sink)| self.add_job(job, sink)).collect();
         Ok(Outcome::Done(names.join(", ")))
     }
@@ -104,9 +104,13 @@ impl Session {
     }
 
     /// Opens the sink of a job that is about to be added, anew or at a length that it was committed at.
-    fn open(&self, planned: &PlannedJob, at: Option<u64>) -> Result<(Gate, Keeper)> {
+    fn open(&self, planned: &PlannedJob) -> Result<(Gate, Keeper)> {
         let table = self.catalog.table(&planned.sink)?;
+        // A job that an earlier run has had goes on where that left it; one that it has dropped writes nowhere.
+        let left = self.restoring.as_ref().map(|restoring| restoring.sink(&self.catalog.job_name(&planned.sink)));
+        let at = left.flatten().flatten();
         let writer: Box<dyn Sink> = match &table.storage {
+            Storage::Connector { .. } if left == Some(None) => connector::nowhere(),
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
             Storage::Connector { .. } if self.audit.is_some() => connector::nowhere(),
             Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone(), at)?,
