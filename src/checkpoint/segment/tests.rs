@@ -366,7 +366,7 @@ fn columns_outlive_a_move_of_their_segment_to_another_thread() {
     let read = std::thread::spawn(move || (segments[0].column::<u64>("times").unwrap().to_vec(), segments)).join().unwrap();
     assert_eq!(read.0, [7, u64::MAX]);
     assert_eq!(read.1[0].column::<u8>("bytes").unwrap(), b"weir");
-    assert_eq!(read.1[1].column::<u64>("none").unwrap(), []);
+    assert_eq!(read.1[1].column::<u64>("none").unwrap(), [0u64; 0]);
 }
 
 #[test]
