@@ -235,7 +235,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 let columns = &input.row().columns;
                 let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out));
-                self.note_waiting(plan, std::slice::from_ref(&columns[*column]), held);
+                self.note_waiting(plan, held);
                 (Collection { rows, errors }, key)
             }
             Node::Session { input, gap } => {
@@ -306,7 +306,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let ticking = self.ticking();
         let rows = self.scope.concatenate([rows, ticking]);
         let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?;
-        self.note_waiting(plan, &input.row().columns[width..width + validity.moments], held);
+        self.note_waiting(plan, held);
         Ok(Collection { rows, errors })
     }
 

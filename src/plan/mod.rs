@@ -51,7 +51,7 @@ pub use bounds::Bound;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Closes, Memory, Origin, Policy, Refresh, Retention, Scope};
-pub use state::{State, names};
+pub use state::{State, Waiting, names};
 pub use validity::{DAY, MILLISECOND, Stair, Turn, Validity, When};
 
 /// A scalar expression over the columns of a row, by position.
