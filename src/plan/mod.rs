@@ -25,6 +25,7 @@ mod bounds;
 mod closing;
 mod derived;
 mod distance;
+mod ended;
 mod exact;
 mod explain;
 mod fingerprint;
@@ -48,6 +49,7 @@ use crate::eval::is_fallible;
 
 pub use alter::Figures;
 pub use bounds::Bound;
+pub use ended::Course;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
 pub use memory::{Closes, Memory, Origin, Policy, Refresh, Retention, Scope};
