@@ -35,6 +35,7 @@ use super::window::Window;
 use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Column, Expiry, Fingerprint, JoinKind, Memory, Node, Plan, Policy, RelationId, RowType, Scope, Step, Validity, names,
+    stands_after,
 };
 use crate::row::{Codec, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
 use relations::Columns;
@@ -225,6 +226,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let rows = Codec::new(input.input.row(), input.key)?;
                 let values = &input.input.row().columns[input.key..];
                 let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
+                let logic = logic.forgetting(stands_after(input, functions));
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
@@ -266,6 +268,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 Ok((Collection { rows: settle::showing(rows, as_of), errors }, key))
             }
             (Policy::Forget, Expiry::Groups { .. }) => self.node(input, key, Expiries::Silent),
+            (Policy::Forget, Expiry::Removes) if matches!(input.node(), Node::Window { .. }) => self.node(input, key, Expiries::Silent),
             (Policy::Forget | Policy::Keep, Expiry::Removes) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 Ok((Collection { rows: settle::without_expiries(rows, as_of), errors }, key))
