@@ -190,25 +190,19 @@ struct Differences<L> {
     failing: HashMap<Vec<u8>, String>,
 }
 
-/// The values of a group at which something has changed.
-#[derive(Default)]
-struct Changed {
-    /// The first that has, and when it first did.
-    first: Option<(Vec<u8>, Time)>,
-    /// The last that has expired without a word.
-    expired: Option<Vec<u8>>,
-}
-
 impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
     fn visit(&mut self, mut change: Change<'_, RowBatch>, outputs: &mut [UpdatesBuilder; 2]) {
         let (key, as_of) = (change.key, change.as_of());
-        let Changed { first, expired } = self.changed(&mut change.changes);
-        if let Some(last) = &expired {
-            self.logic.expired(key, last);
-        }
-        if let Some((first, moment)) = &first {
-            self.logic.changes(key, first, *moment);
-        }
+        let began = change.moments[0];
+        let expired = match self.logic.forgets_rows() {
+            true => self.tell_apart(key, &mut change.changes, began),
+            false => {
+                if let Some(first) = change.changes.cursor.get_val(change.changes.storage) {
+                    self.logic.changes(key, first.0, began);
+                }
+                None
+            }
+        };
         if !self.failing.contains_key(key) {
             self.expiries.skip(change.moments, as_of);
         }
@@ -229,28 +223,30 @@ impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
 }
 
 impl<L: GroupLogic> Differences<L> {
-    /// Where a group has changed.
-    fn changed(&self, changes: &mut Group<'_>) -> Changed {
-        let (mut found, as_of) = (Changed::default(), changes.as_of);
+    /// Tells of a group what of it has expired without a word, of which it gives the last, and where it has changed otherwise.
+    fn tell_apart(&mut self, key: &[u8], changes: &mut Group<'_>, began: Time) -> Option<Vec<u8>> {
+        let (mut expired, mut first, as_of) = (None::<Vec<u8>>, None::<Vec<u8>>, changes.as_of);
         while let Some(value) = changes.cursor.get_val(changes.storage) {
-            let (mut first, mut has_expired) = (None::<Time>, false);
-            changes.cursor.map_times(changes.storage, |time, _| {
-                let time = as_of.max(*time);
-                match self.logic.forgets_rows() && self.expiries.hides(time, as_of) {
-                    true => has_expired = true,
-                    false => first = Some(first.map_or(time, |first| first.min(time))),
-                }
+            let (mut has_expired, mut has_changed) = (false, false);
+            changes.cursor.map_times(changes.storage, |time, _| match self.expiries.hides(as_of.max(*time), as_of) {
+                true => has_expired = true,
+                false => has_changed = true,
             });
-            found.first = found.first.take().or_else(|| first.map(|moment| (value.to_vec(), moment)));
             if has_expired {
-                found.expired = Some(value.to_vec());
-            } else if !self.logic.forgets_rows() {
-                break;
+                expired = Some(value.to_vec());
+            }
+            if has_changed && first.is_none() {
+                first = Some(value.to_vec());
             }
             changes.cursor.step_val(changes.storage);
         }
-        changes.cursor.rewind_vals(changes.storage);
-        found
+        if let Some(last) = &expired {
+            self.logic.expired(key, last);
+        }
+        if let Some(first) = first {
+            self.logic.changes(key, &first, began);
+        }
+        expired
     }
 
     /// Emits what changes at a moment between two answers.
