@@ -18,7 +18,7 @@ use super::transaction::Transaction;
 use super::{Outcome, Shared, plans};
 use crate::connector::Output;
 use crate::error::{Error, Result};
-use crate::plan::RelationId;
+use crate::plan::{Course, RelationId};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
@@ -114,9 +114,13 @@ impl Session {
             Purpose::Once { .. } => Retentions::new(&Defaults::default(), &[], query)?,
         };
         let mut planned = names.plan(query, &said)?;
-        // Where rows come in the order of their times, what is over needs no state.
-        if purpose == Purpose::Maintain && self.driver.timeline().clock() == Clock::Event {
-            planned.plan = planned.plan.with_derived_bounds();
+        if self.driver.timeline().clock() == Clock::Event {
+            planned.plan = match purpose {
+                // Where rows come in the order of their times, what is over needs no state.
+                Purpose::Maintain => planned.plan.with_derived_bounds(),
+                // What is read for one answer is read to its end, where windows close.
+                Purpose::Once { .. } => planned.plan.with_windows_closed(&|id| self.course(id)),
+            };
         }
         Ok((planned, names.into_read()))
     }
@@ -131,6 +135,15 @@ impl Session {
     /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.
     pub fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
         Retentions::new(&self.defaults, options, query)
+    }
+
+    /// How the time of a relation's rows goes on once all bounded sources have been read.
+    fn course(&self, id: RelationId) -> Course {
+        match self.catalog.relation(id) {
+            Some(table) if table.ends() => Course::Ended,
+            Some(table) if table.is_in_memory() && table.event_time.is_none() => Course::None,
+            _ => Course::GoesOn,
+        }
     }
 
     /// A query's answer is as of now.

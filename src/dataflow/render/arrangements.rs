@@ -165,9 +165,10 @@ impl<'s> Renderer<'s, '_> {
         Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
     }
 
-    /// Notes an operator that holds rows until their time comes, which these columns say.
-    pub(super) fn note_waiting(&mut self, plan: &Plan, times: &[Column], held: Ask) {
+    /// Notes an operator that holds rows until their time comes.
+    pub(super) fn note_waiting(&mut self, plan: &Plan, held: Ask) {
         let Some(dataflow) = self.publish else { return };
+        let Some(crate::plan::Waiting { times, .. }) = plan.waiting() else { return };
         let label = || Label {
             view: self.view.clone(),
             operator: operator(plan.node()).to_owned(),
