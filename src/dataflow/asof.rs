@@ -338,6 +338,7 @@ mod tests {
     use super::*;
     use crate::dataflow::arrange::arrange_rows;
     use crate::dataflow::join::map_containers;
+    use crate::dataflow::state::States;
 
     const END: Time = 8;
 
@@ -399,7 +400,12 @@ mod tests {
                 let (lefts, left) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let (rights, right) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let matching = Matching { width: 2, strict, absent: outer.then(Vec::new) };
-                let rows = asof(arrange_rows(left, "Left"), arrange_rows(right, "Right"), 0, matching);
+                let rows = asof(
+                    arrange_rows(left, "Left", &mut States::default()),
+                    arrange_rows(right, "Right", &mut States::default()),
+                    0,
+                    matching,
+                );
                 let rows = map_containers(rows, move |updates| {
                     for index in 0..updates.len() {
                         let (key, value) = (updates.key(index)[0], updates.value(index));
@@ -468,7 +474,18 @@ mod tests {
                 let (lefts, left) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let (rights, right) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let matching = Matching { width: 5, strict: false, absent: None };
-                (lefts, rights, asof(arrange_rows(left, "Left"), arrange_rows(right, "Right"), 0, matching).probe().0)
+                (
+                    lefts,
+                    rights,
+                    asof(
+                        arrange_rows(left, "Left", &mut States::default()),
+                        arrange_rows(right, "Right", &mut States::default()),
+                        0,
+                        matching,
+                    )
+                    .probe()
+                    .0,
+                )
             });
             let mut step = |times: &mut dyn Iterator<Item = u32>, now: Time| {
                 let (mut left, mut right) = (Updates::default(), Updates::default());

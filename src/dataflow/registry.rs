@@ -200,8 +200,9 @@ impl Registry {
         self.errors.values_mut().for_each(compact);
     }
 
-    /// Changes by what figures arrangements forget, and by what everything is known that depends on them.
-    pub fn alter(&mut self, renamed: &HashMap<Fingerprint, Fingerprint>, figures: &Figures) {
+    /// Changes by what figures arrangements forget, and by what everything is known that depends on them. Deadlines that are
+    /// restored are those of the new figures already.
+    pub fn alter(&mut self, renamed: &HashMap<Fingerprint, Fingerprint>, figures: &Figures, is_restored: bool) {
         let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
         let new_source = |(id, dataflow): ErrorSource| (new_id(id), dataflow);
         self.errors = std::mem::take(&mut self.errors).into_iter().map(|(source, trace)| (new_source(source), trace)).collect();
@@ -209,7 +210,7 @@ impl Registry {
             entry.errors = entry.errors.into_iter().map(new_source).collect();
             let id = new_id(id);
             if let (Some((retention, memory)), Some(keeper)) = (figures.get(&id), &entry.keeper) {
-                keeper.borrow_mut().retune(*retention);
+                keeper.borrow_mut().retune(*retention, is_restored);
                 entry.label.memory = memory.clone();
             }
             (id, entry)

@@ -28,6 +28,7 @@ use super::reduce::{Kept as Held, reduce};
 use super::registry::{Label, Registry};
 use super::session::sessions;
 use super::settle::{self, Expiries};
+use super::state::States;
 use super::temporal::temporal;
 use super::threshold::threshold;
 use super::topk::TopK;
@@ -72,6 +73,8 @@ pub struct Renderer<'s, 'r> {
     pub imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     pub depends: BTreeSet<u64>,
     pub probe: ProbeHandle<Time>,
+    /// What its operators remember.
+    pub states: States,
     /// What moves with engine time although no rows come with it.
     clock: Option<(ClockInput, Stream<'s, Time, Updates>)>,
     columns: HashMap<RelationId, Columns<'s>>,
@@ -87,6 +90,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         registry: &'r mut Registry,
         publish: Option<u64>,
         relations: Vec<Relation>,
+        states: States,
     ) -> Self {
         Renderer {
             scope,
@@ -99,6 +103,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             imported: Vec::new(),
             depends: BTreeSet::new(),
             probe: ProbeHandle::new(),
+            states,
             clock: None,
             columns: HashMap::new(),
             collections: HashMap::new(),
@@ -115,6 +120,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
     /// What is rendered from now on is needed first by this view or job.
     pub fn begin_view(&mut self, name: &str) {
         name.clone_into(&mut self.view);
+        self.states.begin_view(name);
     }
 
     /// The rows of a plan, split into a key of that many columns and the rest.
@@ -173,7 +179,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let source = self.own(operator);
         // An error's key is its message.
         let keyed = join::map_containers(errors, |updates| updates);
-        let arranged = arrange_rows(keyed, "Arrange errors");
+        let arranged = arrange_rows(keyed, "Arrange errors", &mut self.states);
         arranged.stream.clone().probe_with(&self.probe);
         if self.publish.is_some() {
             self.registry.errors.insert(source, arranged.trace.clone());
@@ -234,7 +240,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 let columns = &input.row().columns;
-                let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out));
+                let (rows, held) =
+                    delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out), &mut self.states);
                 self.note_waiting(plan, std::slice::from_ref(&columns[*column]), held);
                 (Collection { rows, errors }, key)
             }
@@ -273,7 +280,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             (Policy::Forget | Policy::Keep, Expiry::Adds) => {
                 let width = input.row().len();
                 let Collection { rows, errors } = self.collection(input, width)?;
-                Ok((Collection { rows: settle::owing(rows, as_of), errors }, width))
+                Ok((Collection { rows: settle::owing(rows, as_of, &mut self.states), errors }, width))
             }
             (Policy::Keep, Expiry::Groups { key }) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
@@ -305,7 +312,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let Collection { rows, errors } = self.collection(input, width)?;
         let ticking = self.ticking();
         let rows = self.scope.concatenate([rows, ticking]);
-        let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?;
+        let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends(), &mut self.states)?;
         self.note_waiting(plan, &input.row().columns[width..width + validity.moments], held);
         Ok(Collection { rows, errors })
     }
@@ -352,7 +359,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let kept = match self.existing(id)? {
             Some(kept) => kept,
             None => {
-                let kept = settle::keeping(rows.clone(), news, self.as_of);
+                let kept = settle::keeping(rows.clone(), news, self.as_of, &mut self.states);
                 let label = Label {
                     view: self.view.clone(),
                     operator: format!("{operator} (kept answers)"),
@@ -427,9 +434,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
             return keys;
         }
         let columns: Vec<Column> = side.input.row().columns[..side.key].to_vec();
-        let counts = join::key_counts(arranged, self.as_of);
+        let counts = join::key_counts(arranged, self.as_of, &mut self.states);
         self.note(counts_id, Held::Sums(counts.clone()), BTreeSet::new(), self.derived_label("Join (key counts)", side, &columns), None);
-        let keys = join::distinct_keys(counts, self.as_of);
+        let keys = join::distinct_keys(counts, self.as_of, &mut self.states);
         self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.derived_label("Join (keys)", side, &columns), None);
         keys
     }

@@ -19,6 +19,7 @@ use super::*;
 use crate::dataflow::arrange::arrange_rows;
 use crate::dataflow::groups::per_group;
 use crate::dataflow::settle::Expiries;
+use crate::dataflow::state::States;
 use crate::eval::WindowAggregate;
 use crate::plan::RowType;
 use crate::row::Time;
@@ -66,7 +67,7 @@ fn looked_at_in_batches(functions: &[WindowFunction], changes: &[(i64, i64)], ba
         let count: Rc<Cell<usize>> = Rc::clone(&logic.looked_at);
         let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Window", 0, Expiries::Loud, logic);
+            let (rows, _) = per_group(arrange_rows(stream, "Arrange", &mut States::default()), "Window", 0, Expiries::Loud, logic);
             (input, rows.probe().0)
         });
         input.send_batch(&mut rows(&codec, 0..ROWS, 0, 1));

@@ -117,7 +117,8 @@ impl Session {
             | Statement::Rollback
             | Statement::Show(_)
             | Statement::AdvanceTo(_)
-            | Statement::AdvanceBy(_) => vec![],
+            | Statement::AdvanceBy(_)
+            | Statement::Checkpoint => vec![],
         })
     }
 

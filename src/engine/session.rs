@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use super::audit::Auditor;
 use super::catalog::{Catalog, Member};
 use super::clock::Clock;
-use super::driver::{Driver, Which};
+use super::driver::{Driver, Positions, Which};
+use super::durable::{Durable, Entry, Restoring};
 use super::names::Names;
 use super::runtime::{DataflowId, Export};
 use super::transaction::Transaction;
@@ -40,6 +41,16 @@ pub(super) struct Session {
     pub alterations: u64,
     /// Where views are compared with what they would be if they forgot nothing.
     pub audit: Option<Auditor>,
+    /// What is kept for checkpoints, if there is a folder for them.
+    pub durable: Option<Arc<Durable>>,
+    /// While what an earlier run has left is built again.
+    pub restoring: Option<Restoring>,
+    /// What a program has changed and its state does not fit starts anew.
+    pub discards_changed: bool,
+    /// Statements of an open transaction of a program.
+    pub undone: Vec<Entry>,
+    /// Checkpoints are kept out.
+    pub is_gated: bool,
 }
 
 /// A planned query and the names that it reads.
@@ -49,6 +60,14 @@ impl Session {
     /// Runs one statement. `engine` is what a subscription keeps of it.
     pub fn run(&mut self, parsed: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
         self.prepare()?;
+        match parsed.statement.only_reads() {
+            true => self.dispatch(parsed, engine),
+            false => self.run_for_keeps(parsed, engine, false),
+        }
+    }
+
+    /// Hands a statement to what is there for its kind.
+    pub fn dispatch(&mut self, parsed: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
         match &parsed.statement {
             Statement::CreateTable(create) => self.create_table(create, &parsed.text),
             Statement::CreateView(create) => self.create_view(create, &parsed.text),
@@ -71,6 +90,7 @@ impl Session {
             Statement::AdvanceTo(instant) => self.advance(|timeline| timeline.advance_to(*instant)),
             Statement::AdvanceBy(duration) => self.advance(|timeline| timeline.advance_by(*duration)),
             Statement::Subscribe(query) => self.subscribe(query, engine).map(Outcome::Subscription),
+            Statement::Checkpoint => self.checkpoint(),
         }
     }
 
@@ -150,9 +170,25 @@ impl Session {
         if pending.is_empty() {
             return Ok(());
         }
+        let durable = self.durable.clone();
+        let _gate = durable.as_ref().filter(|_| !self.is_gated).map(|durable| durable.gate());
         // All readings begin together: engine time waits for every one of them.
         let driver = self.driver.clone();
         driver.holding(|| self.install_all(pending))
+    }
+
+    /// CHECKPOINT: writes what there is to the folder for it.
+    fn checkpoint(&mut self) -> Result<Outcome> {
+        let Some(durable) = self.durable.clone() else {
+            return Err(Error::invalid("CHECKPOINT needs a folder for the state: weir run --state DIR, or Builder::state"));
+        };
+        self.check_no_transaction("CHECKPOINT")?;
+        self.flow()?;
+        self.catch_up()?;
+        let written = durable.checkpoint(&self.driver)?;
+        Ok(Outcome::Done(
+            written.map_or_else(|| "CHECKPOINT (nothing has happened since the last)".to_owned(), |summary| summary.to_string()),
+        ))
     }
 
     fn install_all(&mut self, pending: Vec<Member>) -> Result<()> {
@@ -174,7 +210,7 @@ impl Session {
             .map(|((component, member), exports)| (component, member, exports))
             .collect();
         parts.sort_by_key(|(component, ..)| *component);
-        let mut failed = Ok(());
+        let (mut built, mut failed) = (Vec::new(), Ok(()));
         while let Some((component, ..)) = parts.first() {
             let component = *component;
             let rest = parts.split_off(parts.partition_point(|part| part.0 == component));
@@ -182,7 +218,10 @@ impl Session {
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
             match self.install(exports.into_iter().flatten().collect(), true) {
-                Ok(dataflow) => self.catalog.installed(dataflow, members),
+                Ok(dataflow) => {
+                    built.push((dataflow.0, members.clone()));
+                    self.catalog.installed(dataflow, members);
+                }
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
                     members.iter().for_each(|member| drop(self.catalog.remove(member)));
@@ -191,7 +230,17 @@ impl Session {
                 }
             }
         }
+        self.note_built(built);
         failed
+    }
+
+    /// Installs as one dataflow what was so installed before.
+    pub fn install_again(&mut self, members: Vec<Member>) -> Result<()> {
+        let exports = members.iter().flat_map(|member| self.exports(member)).collect();
+        let dataflow = self.install(exports, true)?;
+        self.catalog.take(&members);
+        self.catalog.installed(dataflow, members);
+        Ok(())
     }
 
     /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
@@ -202,7 +251,14 @@ impl Session {
             // As a step of its own: what the dataflow begins with is complete once it is there.
             let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-            self.driver.read(installed.id, lead, tables)?;
+            match &self.restoring {
+                None => self.driver.read(installed.id, lead, tables, &Positions::new())?,
+                Some(restoring) => {
+                    let positions = restoring.positions();
+                    let left = tables.filter(|table| positions.contains_key(&(installed.id, table.id)));
+                    self.driver.read(installed.id, lead, left, positions)?;
+                }
+            }
             Ok(installed.id)
         })
     }

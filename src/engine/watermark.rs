@@ -20,14 +20,17 @@
 //! A reading for one SELECT stands apart: its rows are judged like any others, but they happen as they come, since
 //! the answer is all of them, and engine time does not follow it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::event_time::{Late, Stamped};
+use super::runtime::DataflowId;
 use crate::plan::RelationId;
 
 /// Whose time it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Follower {
     /// A table in memory.
     Table(RelationId),
@@ -58,7 +61,7 @@ pub(super) enum Reach {
 }
 
 /// Late rows of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateRows {
     pub table: String,
     /// Rows that were left out.
@@ -77,6 +80,20 @@ pub(super) struct Standing {
     pub state: &'static str,
     pub late: LateRows,
 }
+
+/// What a checkpoint has of the watermarks. A reading is known by its dataflow and its table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Marks {
+    tables: Vec<(u64, Option<i64>, bool)>,
+    readings: Vec<(u64, u64, Option<i64>)>,
+    late: BTreeMap<String, LateRows>,
+    late_repeated: BTreeMap<String, LateRows>,
+    ended: BTreeMap<String, Option<i64>>,
+    greatest: Option<i64>,
+}
+
+/// The readings that engine time follows, each with its dataflow and its table.
+pub(super) type Readings = HashMap<Follower, (DataflowId, RelationId)>;
 
 /// See the module.
 #[derive(Default)]
@@ -142,6 +159,46 @@ impl Watermarks {
         if let Some(watermark) = self.followers.get_mut(&follower) {
             watermark.repeats = true;
         }
+    }
+
+    /// What a checkpoint is to have of it.
+    pub fn saved(&self, readings: &Readings) -> Marks {
+        let mut marks = Marks {
+            late: self.late.clone(),
+            late_repeated: self.late_repeated.clone(),
+            ended: self.ended.clone(),
+            greatest: self.greatest,
+            ..Marks::default()
+        };
+        for (follower, watermark) in &self.followers {
+            match follower {
+                Follower::Table(table) => marks.tables.push((table.0, watermark.at, watermark.has_ended)),
+                Follower::Reading(_) => {
+                    marks.readings.extend(readings.get(follower).map(|(dataflow, table)| (dataflow.0, table.0, watermark.at)));
+                }
+            }
+        }
+        marks
+    }
+
+    /// What a checkpoint had of it comes back, for the tables and readings that are there.
+    pub fn restore(&mut self, marks: Marks, readings: &Readings) {
+        for (follower, watermark) in &mut self.followers {
+            match (follower, readings.get(follower)) {
+                (Follower::Table(table), _) => {
+                    if let Some((_, at, has_ended)) = marks.tables.iter().find(|(id, ..)| *id == table.0) {
+                        (watermark.at, watermark.has_ended) = (*at, *has_ended);
+                    }
+                }
+                (Follower::Reading(_), Some((dataflow, table))) => {
+                    let of_reading = marks.readings.iter().find(|(of, id, _)| (*of, *id) == (dataflow.0, table.0));
+                    // One that had ended is read once more, for what has been added.
+                    watermark.at = of_reading.map_or_else(|| marks.ended.get(&watermark.table).copied().flatten(), |(.., at)| *at);
+                }
+                (Follower::Reading(_), None) => {}
+            }
+        }
+        (self.late, self.late_repeated, self.ended, self.greatest) = (marks.late, marks.late_repeated, marks.ended, marks.greatest);
     }
 
     /// A table in memory has ended, unless rows come after all.

@@ -6,11 +6,13 @@
 //! - [`Sums`] are the sums of an accumulable aggregate, kept in a trace's difference.
 //! - A [`batch`] of a trace is written as a [`draft`] or merged from two, and a [`reader`] looks keys up in it; [`spine`] puts
 //!   it into differential dataflow's traces, and [`reclaim`] gives memory back from them.
+//! - [`columns`] are what a checkpoint writes of all that.
 
 pub mod batch;
 mod bytes;
 mod changes;
 mod codec;
+pub mod columns;
 pub mod draft;
 mod merge;
 pub mod reader;

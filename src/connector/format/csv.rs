@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use super::column::{Bytes, shown};
 use super::{Decoder, Encoder, Rows, Tail, append_only, changelog, json, rows};
 use crate::connector::options::Options;
-use crate::connector::{Changes, RowKind, Skipped};
+use crate::connector::{Changes, Place, RowKind};
 use crate::error::{Error, Result};
 use crate::text;
 
@@ -151,8 +151,10 @@ impl CsvDecoder {
             self.rows.place.line += count_lines(&bytes[at..next]);
             at = next;
             if self.expects_header {
-                let names: Vec<Span> = self.spans.drain(before..).collect();
-                self.header(&names, bytes)?;
+                let quote = self.dialect.quote;
+                let name = |span| String::from_utf8_lossy(&unescaped(bytes, span, quote)).trim().to_owned();
+                self.rows.place.header = self.spans.drain(before..).map(name).collect();
+                self.find_columns()?;
             } else if self.spans.len() - before == self.width {
                 self.lines.push(line);
             } else {
@@ -216,20 +218,19 @@ impl CsvDecoder {
         }
     }
 
-    /// Finds every column's field by the names in a header.
-    fn header(&mut self, names: &[Span], bytes: &[u8]) -> Result<()> {
-        let names: Vec<String> =
-            names.iter().map(|span| String::from_utf8_lossy(&unescaped(bytes, *span, self.dialect.quote)).trim().to_owned()).collect();
+    /// Finds every column's field by the names in the file's header.
+    fn find_columns(&mut self) -> Result<()> {
+        let Place { file, header: names, .. } = &self.rows.place;
         let find = |column: &str| {
             let exact = names.iter().position(|name| name == column);
             exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(column))).ok_or_else(|| {
                 let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
-                Error::Io(format!("{} has no field '{column}' in its header (there is {})", self.rows.place.name, names.join(", ")))
+                Error::Io(format!("{file} has no field '{column}' in its header (there is {})", names.join(", ")))
             })
         };
         self.fields = self.rows.members.columns.iter().map(|column| find(column.name())).collect::<Result<_>>()?;
         if self.dialect.changelog && find("op")? != 0 {
-            return Err(Error::Io(format!("{} must have op as the first field of its header", self.rows.place.name)));
+            return Err(Error::Io(format!("{file} must have op as the first field of its header")));
         }
         self.width = names.len();
         self.expects_header = false;
@@ -279,9 +280,10 @@ impl CsvDecoder {
 }
 
 impl Decoder for CsvDecoder {
-    fn begin(&mut self, name: &str) {
-        self.rows.place = rows::Place { name: name.to_owned(), line: 1 };
+    fn begin(&mut self, place: Place) -> Result<()> {
+        self.rows.place = place;
         self.expects_header = self.dialect.header;
+        if self.dialect.header && !self.rows.place.header.is_empty() { self.find_columns() } else { Ok(()) }
     }
 
     fn decode(&mut self, bytes: &[u8], tail: Tail) -> Result<usize> {
@@ -290,12 +292,12 @@ impl Decoder for CsvDecoder {
         used
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
+    fn rows(&self) -> &Rows {
+        &self.rows
     }
 
-    fn skipped(&self) -> &Skipped {
-        self.rows.skipped()
+    fn rows_mut(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 }
 

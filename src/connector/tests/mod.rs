@@ -116,7 +116,7 @@ impl Everything {
 }
 
 fn read(spec: &TableSpec) -> Everything {
-    let mut source = open_source(spec).unwrap();
+    let mut source = open_source(spec, None).unwrap();
     let (mut batches, mut ops, mut errors): (Vec<_>, Option<Vec<Op>>, Vec<_>) = Default::default();
     loop {
         match source.read().unwrap() {
@@ -146,7 +146,7 @@ fn refusal(spec: &TableSpec) -> String {
 
 /// What is said of a table that cannot be read.
 fn unreadable(spec: &TableSpec) -> String {
-    match open_source(spec) {
+    match open_source(spec, None) {
         Ok(_) => panic!("not refused"),
         Err(error) => error.to_string(),
     }

@@ -18,7 +18,7 @@ fn counts(spec: &TableSpec, kinds: &[RowKind], rows: &[(Option<&str>, i64)]) -> 
 fn written(options: &[&str]) -> (Result<()>, String) {
     let folder = Folder::with("out", "what was there before");
     let spec = spec(&folder, COLUMNS, &[&["connector=file", "path=out"], options].concat());
-    let mut sink = open_sink(&spec, nowhere()).unwrap();
+    let mut sink = open_sink(&spec, nowhere(), None).unwrap();
     let first = sink.write(&counts(&spec, &[Insert], &[(Some("a"), 1)]));
     let second = sink.write(&counts(&spec, &[UpdateBefore, UpdateAfter, Delete], &[(Some("a"), 1), (Some("a"), 2), (None, 3)]));
     sink.flush().unwrap();
@@ -32,7 +32,7 @@ fn print_writes_a_change_a_line_in_flinks_form() {
     for (options, prefix) in [(&["connector=print"][..], ""), (&["connector=print", "print-identifier=id"], "id> ")] {
         let spec = spec(&folder, COLUMNS, options);
         let out = Arc::new(Mutex::new(Vec::new()));
-        let mut sink = open_sink(&spec, out.clone()).unwrap();
+        let mut sink = open_sink(&spec, out.clone(), None).unwrap();
         sink.write(&counts(&spec, &kinds, &rows)).unwrap();
         sink.flush().unwrap();
         let expected: String = ["+I[a, 1]", "-U[a, 1]", "+U[NULL, 2]", "-D[, 2]"].map(|line| format!("{prefix}{line}\n")).concat();
@@ -76,13 +76,13 @@ fn a_pair_of_an_update_is_one_debezium_event() {
 #[test]
 fn a_sink_that_is_none_says_why() {
     let folder = Folder::new();
-    let error = |options: &[&str]| open_sink(&spec(&folder, COLUMNS, options), nowhere()).err().unwrap().to_string();
+    let error = |options: &[&str]| open_sink(&spec(&folder, COLUMNS, options), nowhere(), None).err().unwrap().to_string();
     assert!(error(&["connector=changelog"]).contains("the engine keeps in memory"));
     assert!(error(&["connector=datagen"]).contains("only gives rows"));
     assert!(error(&["connector=file", "format=csv", "path=no/such/folder"]).contains("no/such/folder cannot be written"));
     assert!(unreadable(&spec(&folder, COLUMNS, &["connector=print"])).contains("only takes changes"));
     let blackhole = spec(&folder, COLUMNS, &["connector=blackhole"]);
-    open_sink(&blackhole, nowhere()).unwrap().write(&counts(&blackhole, &[Insert], &[(None, 1)])).unwrap();
+    open_sink(&blackhole, nowhere(), None).unwrap().write(&counts(&blackhole, &[Insert], &[(None, 1)])).unwrap();
 }
 
 #[test]
@@ -90,16 +90,16 @@ fn a_file_has_one_writer_at_a_time_by_whatever_name() {
     let folder = Folder::with("out", "what was there before");
     std::fs::create_dir(folder.0.join("sub")).unwrap();
     let named = |path: &str| spec(&folder, COLUMNS, &["connector=file", "format=csv", path]);
-    let mut first = open_sink(&named("path=out"), nowhere()).unwrap();
+    let mut first = open_sink(&named("path=out"), nowhere(), None).unwrap();
     first.write(&counts(&named("path=out"), &[Insert], &[(Some("a"), 1)])).unwrap();
     first.flush().unwrap();
     for path in ["path=out", "path=./out", "path=sub/../out"] {
-        let error = open_sink(&named(path), nowhere()).err().unwrap().to_string();
+        let error = open_sink(&named(path), nowhere(), None).err().unwrap().to_string();
         assert!(error.contains("out is being written by another job already"), "{error}");
     }
     assert_eq!(folder.read("out"), "a,1\n", "who is refused has not truncated it");
     drop(first);
-    assert!(open_sink(&named("path=out"), nowhere()).is_ok());
+    assert!(open_sink(&named("path=out"), nowhere(), None).is_ok());
     assert_eq!(folder.read("out"), "");
 }
 

@@ -112,21 +112,21 @@ impl<'s> Renderer<'s, '_> {
         Ok((partial, errors))
     }
 
-    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+    fn arrange_rows(&mut self, rows: Stream<'s, Time, Updates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
         match deadlines {
-            None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
+            None => (Held::Rows(arrange_rows(rows, "Arrange", &mut self.states)), None),
             Some(deadlines) => {
-                let (arranged, keeper) = arrange_retained(rows, deadlines, Writes::Updates, "Arrange, and forget");
+                let (arranged, keeper) = arrange_retained(rows, deadlines, Writes::Updates, "Arrange, and forget", &mut self.states);
                 (Held::Rows(arranged), Some(keeper))
             }
         }
     }
 
-    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+    fn arrange_sums(&mut self, sums: Stream<'s, Time, SumUpdates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
         match deadlines {
-            None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
+            None => (Held::Sums(arrange_sums(sums, "Arrange sums", &mut self.states)), None),
             Some(deadlines) => {
-                let (arranged, keeper) = arrange_retained(sums, deadlines, Writes::Updates, "Arrange sums, and forget");
+                let (arranged, keeper) = arrange_retained(sums, deadlines, Writes::Updates, "Arrange sums, and forget", &mut self.states);
                 (Held::Sums(arranged), Some(keeper))
             }
         }
