@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_null_array};
+use arrow::buffer::MutableBuffer;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::row::{RowConverter, Rows, SortField};
 
@@ -110,7 +111,23 @@ fn decode_columns<'a>(converter: &RowConverter, rows: impl Iterator<Item = &'a [
         return Ok(vec![]);
     }
     let parser = converter.parser();
-    Ok(converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?)
+    let columns = converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?;
+    columns.into_iter().map(over_zeros).collect()
+}
+
+/// A column whose NULLs of numbers stand over zeros. The converter leaves the least number of the type there, and there is
+/// code that computes on it: DataFusion adds to it, and overflows.
+fn over_zeros(column: ArrayRef) -> Result<ArrayRef> {
+    let Some(width) = column.data_type().primitive_width().filter(|_| column.null_count() > 0) else { return Ok(column) };
+    let data = column.to_data();
+    let from = data.offset() * width;
+    let mut bytes = MutableBuffer::new(data.len() * width);
+    bytes.extend_from_slice(&data.buffers()[0].as_slice()[from..from + data.len() * width]);
+    for row in (0..column.len()).filter(|row| column.is_null(*row)) {
+        bytes.as_slice_mut()[row * width..(row + 1) * width].fill(0);
+    }
+    let made = ArrayData::builder(column.data_type().clone()).len(data.len()).nulls(data.nulls().cloned()).add_buffer(bytes.into());
+    Ok(make_array(made.build()?))
 }
 
 /// The encoding of a TIMESTAMP(3) in a column that sorts ascending, NULLs first.
@@ -282,6 +299,22 @@ mod tests {
                     assert_eq!(prefix_len(&columns, count, rows.row(index).data()).unwrap(), prefixes.row(index).data().len());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_null_is_decoded_over_zeros_in_any_order_of_its_column() {
+        use arrow::array::AsArray;
+        use arrow::datatypes::{Float64Type, Int32Type};
+        for descending in [false, true] {
+            let (columns, arrays) = (columns(SortOptions { descending, nulls_first: true }), sample());
+            let converter = converter(&columns).unwrap();
+            let rows = converter.convert_columns(&arrays).unwrap();
+            let decoded = decode_columns(&converter, (0..200).map(|row| rows.row(row).data()), false).unwrap();
+            assert_eq!(decoded, arrays);
+            let (integers, doubles) = (decoded[0].as_primitive::<Int32Type>(), decoded[2].as_primitive::<Float64Type>());
+            assert!((0..200).filter(|row| integers.is_null(*row)).all(|row| integers.value(row) == 0));
+            assert!((0..200).filter(|row| doubles.is_null(*row)).all(|row| doubles.value(row) == 0.0));
         }
     }
 
