@@ -62,7 +62,11 @@ fn main() {
         let start = Instant::now();
         let summary = engine.checkpoint().expect("it can be written").expect("something has happened");
         let (seconds, megabytes) = (start.elapsed().as_secs_f64(), summary.written as f64 / 1e6);
-        println!("{what}: {megabytes:.0} MB of {:.0} MB written in {seconds:.2} s, {:.0} MB/s", summary.bytes as f64 / 1e6, megabytes / seconds);
+        println!(
+            "{what}: {megabytes:.0} MB of {:.0} MB written in {seconds:.2} s, {:.0} MB/s",
+            summary.bytes as f64 / 1e6,
+            megabytes / seconds
+        );
     };
     checkpoint("full");
     // One in a hundred is written again.
