@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::driver::Which;
 use super::plans;
 use super::runtime::Export;
-use super::session::Session;
+use super::session::{Session, Stay};
 use super::table::Table;
 use super::watermark::Watermarks;
 use crate::error::{Error, Result};
@@ -95,7 +95,7 @@ impl Session {
         let timeline = self.driver.timeline();
         timeline.change_watermarks(Watermarks::take_greatest_apart)?;
         let kept = sources.iter().map(|table| Export::Maintain { name: "query".into(), plan: table.get() });
-        let dataflow = self.install(kept.collect(), false)?;
+        let dataflow = self.install(kept.collect(), Stay::ForOneAnswer)?;
         let answer = self.driver.wait(Which::Of(dataflow)).and_then(|()| {
             let end = timeline.change_watermarks(Watermarks::take_greatest_apart)?;
             let now = timeline.present().max(end.unwrap_or_default());
@@ -129,7 +129,7 @@ impl Session {
                 )));
             }
         }
-        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }], false)?;
+        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }], Stay::ForOneAnswer)?;
         let read = self.driver.wait(Which::Of(dataflow)).and_then(|()| self.check_sources(plan));
         let answer = read.and_then(|()| self.peek(plan));
         let ended = self.driver.uninstall(dataflow);

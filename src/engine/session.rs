@@ -53,6 +53,17 @@ pub(super) struct Session {
     pub is_gated: bool,
 }
 
+/// How long a dataflow stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// As long as its views and jobs are there; a restart builds it again.
+    Lasting,
+    /// As long as somebody holds the subscription.
+    Subscribed,
+    /// Until its sources are read. Engine time does not follow them.
+    ForOneAnswer,
+}
+
 /// A planned query and the names that it reads.
 pub(super) type PlannedReads = (Planned, std::collections::BTreeSet<String>);
 
@@ -230,7 +241,7 @@ impl Session {
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect(), true) {
+            match self.install(exports.into_iter().flatten().collect(), Stay::Lasting) {
                 Ok(dataflow) => {
                     built.push((dataflow.0, members.clone()));
                     self.catalog.installed(dataflow, members);
@@ -250,19 +261,22 @@ impl Session {
     /// Installs as one dataflow what was so installed before.
     pub fn install_again(&mut self, members: Vec<Member>) -> Result<()> {
         let exports = members.iter().flat_map(|member| self.exports(member)).collect();
-        let dataflow = self.install(exports, true)?;
+        let dataflow = self.install(exports, Stay::Lasting)?;
         self.catalog.take(&members);
         self.catalog.installed(dataflow, members);
         Ok(())
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
-    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
+    /// Installs exports as one dataflow and starts to read the sources that it wants.
+    pub fn install(&self, exports: Vec<Export>, stay: Stay) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
         let timeline = self.driver.timeline();
+        // A restart does not build it, and nothing that it builds may be found to depend on it.
+        let passes = self.durable.is_some() && stay != Stay::Lasting;
+        let lead = stay != Stay::ForOneAnswer;
         self.driver.holding(|| {
             // As a step of its own: what the dataflow begins with is complete once it is there.
-            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
+            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs, passes))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
             match &self.restoring {
                 None => self.driver.read(installed.id, lead, tables, &Positions::new())?,
