@@ -65,6 +65,7 @@ impl<C: Remembered> Superseding<C> {
             behind.extend(scopes.find(NameHash::of(row), row).map(|id| (id, C::rows(&change))));
         });
         let mut until = scopes.due(id);
+        let is_followed = is_followed(row, key_len, coming);
         for (id, count) in behind {
             let due = scopes.due(id);
             let stays = stays(scopes.bytes(id), count, due, coming);
@@ -74,8 +75,19 @@ impl<C: Remembered> Superseding<C> {
             }
             self.over.push((prefix(scopes.bytes(id)), id));
         }
+        if is_followed {
+            scopes.wake(id);
+        }
         true
     }
+}
+
+/// Whether something comes behind a version in its key: it takes that one's place, too, once it is there. (A version of which
+/// something comes itself is looked at again in any case.)
+fn is_followed<C: Remembered>(row: &[u8], key_len: usize, coming: &Sealed<C>) -> bool {
+    let start = coming.entries.partition_point(|entry| Bytes(scope_of(coming, entry, Scope::Version)) < Bytes(row));
+    let next = (start < coming.entries.len()).then(|| coming.at(start));
+    next.is_some_and(|(updates, index)| updates.order(index) != row && *updates.key_of(index) == row[..key_len])
 }
 
 /// Whether a version that is there so often is still there when it is due, after what comes of it before.
