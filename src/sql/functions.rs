@@ -8,6 +8,7 @@
 mod date_format;
 mod regexp_extract;
 mod split_index;
+mod to_char;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -69,6 +70,7 @@ impl Functions {
             ScalarUDF::new_from_impl(date_format::DateFormat::new()),
             ScalarUDF::new_from_impl(regexp_extract::RegexpExtract::new()),
             ScalarUDF::new_from_impl(split_index::SplitIndex::new()),
+            ScalarUDF::new_from_impl(to_char::ToChar::new()),
         ] {
             scalar.insert(flink.name().to_string(), Arc::new(flink));
         }
