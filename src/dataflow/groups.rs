@@ -99,9 +99,9 @@ impl Moving {
         self.coming.last().filter(|(time, ..)| *time == moment).map(|(_, value, _)| value.as_slice())
     }
 
-    /// Lets everything up to a moment happen.
+    /// Lets everything before a moment happen.
     fn pass(&mut self, moment: Time) {
-        while let Some((_, value, diff)) = self.coming.pop_if(|(time, ..)| *time <= moment) {
+        while let Some((_, value, diff)) = self.coming.pop_if(|(time, ..)| *time < moment) {
             match self.there.entry(value) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(diff);
@@ -291,7 +291,7 @@ impl<L: GroupLogic> Differences<L> {
                 Some(error) => Answer { error: Some(error.clone()), ..Answer::default() },
                 None => logic.answer(key, &mut moving.rows(logic.beginning(key))),
             };
-            moving.pass(moment);
+            moving.pass(moment + 1);
             let after = logic.answer(key, &mut moving.rows(logic.beginning(key)));
             [before, after]
         };
@@ -302,7 +302,7 @@ impl<L: GroupLogic> Differences<L> {
                 continue;
             }
             // What has gone without a word.
-            moving.pass(moment - 1);
+            moving.pass(*moment);
             if let Some(value) = moving.first(*moment) {
                 self.logic.changes(key, value, *moment);
             }

@@ -10,7 +10,7 @@ use datafusion_physical_expr::window::StandardWindowExpr;
 
 use super::moments::months_and_nanoseconds;
 use super::{Arrangement, Column, DAY, MILLISECOND, Reach, Scope, WindowFunction};
-use crate::eval::{WindowAggregate, is_fallible};
+use crate::eval::{WindowAggregate, is_fallible, is_utc};
 
 /// Milliseconds by which the rows of a frame come at most before and after its own row; never less than none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Span {
 pub(super) fn span(functions: &[WindowFunction], time: &Column) -> Option<Span> {
     let is_in_utc = match &time.data_type {
         DataType::Date32 | DataType::Timestamp(_, None) => true,
-        DataType::Timestamp(_, Some(zone)) => &**zone == "+00:00",
+        DataType::Timestamp(_, Some(zone)) => is_utc(zone),
         _ => false,
     };
     // Where NULL comes first, what is over is at the front.
