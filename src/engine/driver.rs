@@ -24,7 +24,7 @@ use super::moment::Moment;
 use super::reader::{Reader, Taken};
 use super::runtime::{ArrangementInfo, DataflowId, Rows, Runtime};
 use super::table::Table;
-use super::watermark::{Follower, Watermarks};
+use super::watermark::{Follower, Readings, Watermarks};
 use crate::connector::{self, Position, Skipped, Source};
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
@@ -75,6 +75,16 @@ pub(super) struct Skips {
 /// Where the sources of dataflows were left, or are to be gone on with.
 pub(super) type Positions = HashMap<(DataflowId, RelationId), Position>;
 
+/// How the sources stand.
+pub(super) struct Standing {
+    /// Of every source that is being read or has been: exactly what has been fed of it to its dataflow is before it.
+    pub positions: Positions,
+    /// Of those that engine time follows, by what.
+    pub followers: Readings,
+    /// Sources are being read that are one step to their ends.
+    pub are_halfway: bool,
+}
+
 #[derive(Default)]
 struct Sources {
     readers: Vec<Reader>,
@@ -83,6 +93,8 @@ struct Sources {
     failures: Vec<Failure>,
     /// All relations that were ever read.
     known: HashSet<RelationId>,
+    /// Nothing is to be fed for now.
+    frozen: bool,
     /// Why the engine has stopped, once it has.
     stopped: Option<String>,
 }
@@ -230,12 +242,22 @@ impl Driver {
         Ok(())
     }
 
-    /// Does something between two rounds of the pump, with the position of every source that is being read or has been: exactly
-    /// what has been fed of it to its dataflow is before it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "checkpoints are to call it"))]
-    pub fn between_rounds<T>(&self, act: impl FnOnce(&Positions) -> T) -> T {
+    /// Does something between two rounds of the pump, and tells it how the sources stand.
+    pub fn between_rounds<T>(&self, act: impl FnOnce(&Standing) -> T) -> T {
         let sources = lock(&self.sources);
-        act(&sources.positions())
+        let place = |reader: &Reader| (reader.dataflow, reader.table.id);
+        act(&Standing {
+            positions: sources.positions(),
+            followers: sources.readers.iter().filter_map(|reader| Some((reader.follower?, place(reader)))).collect(),
+            are_halfway: self.timeline.clock() == Clock::Event && sources.readers.iter().any(Reader::comes_first),
+        })
+    }
+
+    /// Keeps everything as it is, time included, or lets it go on: what an earlier run has left is being built.
+    pub fn freeze(&self, frozen: bool) {
+        lock(&self.sources).frozen = frozen;
+        self.timeline.freeze(frozen);
+        self.pump_thread.get().into_iter().for_each(Thread::unpark);
     }
 
     /// Whether such a source is being read.
@@ -349,6 +371,9 @@ impl Driver {
         let mut sources = lock(&self.sources);
         if sources.stopped.is_some() {
             return Ok(Round::Stopped);
+        }
+        if sources.frozen {
+            return Ok(Round::Nothing);
         }
         let mut taken = self.take(&mut sources)?;
         let reached: Vec<Option<Position>> = taken.iter_mut().map(|taken| taken.position.take()).collect();

@@ -25,6 +25,7 @@ pub(super) struct Gate {
 }
 
 /// The job's end.
+#[derive(Clone)]
 pub(super) struct Keeper(Shared);
 
 impl Gate {
@@ -74,7 +75,6 @@ impl Keeper {
     }
 
     /// Makes what was written outlast a crash, and gives the length at which the sink goes on, if it can.
-    #[cfg_attr(not(test), expect(dead_code, reason = "checkpoints are to call it"))]
     pub fn commit(&self) -> Result<Option<u64>> {
         lock(&self.0).as_mut().map_or(Ok(None), |sink| sink.commit())
     }

@@ -1,7 +1,6 @@
 //! INSERT INTO a sink: a continuous job.
 
 use datafusion_common::ScalarValue;
-use datafusion_physical_expr::expressions::cast;
 
 use super::Outcome;
 use super::catalog::{Job, Member};
@@ -13,6 +12,7 @@ use super::show::sql_type;
 use super::table::{Storage, Table};
 use crate::connector::{self, Sink};
 use crate::error::{Error, Result};
+use crate::eval::cast_to;
 use crate::plan::{Column, Plan, RelationId, Scalar};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::statement::Insert;
@@ -26,7 +26,7 @@ impl Session {
         self.check_no_transaction("INSERT INTO a sink")?;
         let planned = self.plan_job(insert)?;
         self.check_keeps_inputs(std::slice::from_ref(&planned))?;
-        let sink = self.open(&planned, None)?;
+        let sink = self.open(&planned)?;
         Ok(Outcome::Done(self.add_job(planned, sink)))
     }
 
@@ -35,7 +35,7 @@ impl Session {
         self.check_no_transaction("EXECUTE STATEMENT SET")?;
         let jobs = inserts.iter().map(|insert| self.plan_job(insert)).collect::<Result<Vec<_>>>()?;
         self.check_keeps_inputs(&jobs)?;
-        let sinks = jobs.iter().map(|job| self.open(job, None)).collect::<Result<Vec<_>>>()?;
+        let sinks = jobs.iter().map(|job| self.open(job)).collect::<Result<Vec<_>>>()?;
         let names: Vec<String> = jobs.into_iter().zip(sinks).map(|(job, sink)| self.add_job(job, sink)).collect();
         Ok(Outcome::Done(names.join(", ")))
     }
@@ -104,9 +104,13 @@ impl Session {
     }
 
     /// Opens the sink of a job that is about to be added, anew or at a length that it was committed at.
-    fn open(&self, planned: &PlannedJob, at: Option<u64>) -> Result<(Gate, Keeper)> {
+    fn open(&self, planned: &PlannedJob) -> Result<(Gate, Keeper)> {
         let table = self.catalog.table(&planned.sink)?;
+        // A job that an earlier run has had goes on where that left it; one that it has dropped writes nowhere.
+        let left = self.restoring.as_ref().map(|restoring| restoring.sink(&self.catalog.job_name(&planned.sink)));
+        let at = left.flatten().flatten();
         let writer: Box<dyn Sink> = match &table.storage {
+            Storage::Connector { .. } if left == Some(None) => connector::nowhere(),
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
             Storage::Connector { .. } if self.audit.is_some() => connector::nowhere(),
             Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone(), at)?,
@@ -159,7 +163,7 @@ fn written(table: &Table, columns: &[String], planned: &Planned) -> Result<Plan>
                     (value, from.nullable)
                 } else {
                     is_same = false;
-                    (cast(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
+                    (cast_to(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
                 }
             }
         };
@@ -203,7 +207,7 @@ mod tests {
     use crate::plan::Node;
 
     fn query(names: &[&str], show: &[usize]) -> Planned {
-        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec() }
+        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec(), asks_time: false }
     }
 
     #[test]
