@@ -24,25 +24,37 @@ impl Given {
         self.errors.extend(batch.errors);
     }
 
-    fn behind(&self, before: &Given) -> Given {
-        Given { rows: self.rows[before.rows.len()..].to_vec(), errors: self.errors[before.errors.len()..].to_vec() }
+    /// How much there is.
+    fn count(&self) -> Count {
+        (self.rows.len(), self.errors.len())
+    }
+
+    fn behind(&self, (rows, errors): Count) -> Given {
+        Given { rows: self.rows[rows..].to_vec(), errors: self.errors[errors..].to_vec() }
     }
 }
 
-/// Where a source was after each read, and what it had given by then; and its end.
-fn left_everywhere(source: &mut dyn Source) -> (Vec<(Given, Position)>, Given, Skipped) {
-    let (mut given, mut left) = (Given::default(), vec![(Given::default(), source.position())]);
+/// How many rows and messages.
+type Count = (usize, usize);
+
+/// Where a source was after each read, and how much it had given by then; until it has no more to give.
+fn left_everywhere(source: &mut dyn Source, has_no_more: fn(&Read) -> bool) -> (Vec<(Count, Position)>, Given) {
+    let (mut given, mut left) = (Given::default(), vec![((0, 0), source.position())]);
     loop {
-        match source.read().unwrap() {
-            Read::Batch(batch) => given.add(batch),
-            Read::Idle => {}
-            Read::End => {
-                left.push((given.clone(), source.position()));
-                return (left, given, source.skipped());
-            }
+        let read = source.read().unwrap();
+        let is_last = has_no_more(&read);
+        if let Read::Batch(batch) = read {
+            given.add(batch);
         }
-        left.push((given.clone(), source.position()));
+        left.push((given.count(), source.position()));
+        if is_last {
+            return (left, given);
+        }
     }
+}
+
+fn ends(read: &Read) -> bool {
+    matches!(read, Read::End)
 }
 
 /// A position as it comes back from where it was kept.
@@ -55,10 +67,12 @@ fn kept(position: &Position) -> Position {
 /// Reads a source to the end, and then from every place where it can be left, or from so many of them, to the end again. Gives
 /// how many rows and messages there are.
 fn can_be_left_anywhere(random: &mut StdRng, spec: &TableSpec, batches: impl IntoIterator<Item = usize>, places: usize) -> (usize, usize) {
-    let (_, whole, skipped) = left_everywhere(&mut *open_source(spec, None).unwrap());
+    let mut source = open_source(spec, None).unwrap();
+    let (_, whole) = left_everywhere(&mut *source, ends);
+    let skipped = source.skipped();
     for batch in batches {
-        let (mut left, given, _) = left_everywhere(&mut *open_in_batches(spec, None, batch).unwrap());
-        assert_eq!(given, whole, "batches of {batch}");
+        let (mut left, given) = left_everywhere(&mut *open_in_batches(spec, None, batch).unwrap(), ends);
+        assert!(given == whole, "batches of {batch}");
         while left.len() > places {
             left.swap_remove(random.random_range(0..left.len()));
         }
@@ -66,9 +80,9 @@ fn can_be_left_anywhere(random: &mut StdRng, spec: &TableSpec, batches: impl Int
             let again = if random.random() { batch } else { random.random_range(1..100) };
             let mut source = open_in_batches(spec, Some(&kept(&position)), again).unwrap();
             assert_eq!(source.position(), position, "before anything is read");
-            let (_, rest, skipped_then) = left_everywhere(&mut *source);
-            assert_eq!(rest, whole.behind(&before), "batches of {batch}, left at {position:?}");
-            assert_eq!(skipped_then, skipped, "batches of {batch}, left at {position:?}");
+            let (_, rest) = left_everywhere(&mut *source, ends);
+            assert!(rest == whole.behind(before), "batches of {batch}, left at {position:?}");
+            assert_eq!(source.skipped(), skipped, "batches of {batch}, left at {position:?}");
         }
     }
     (whole.rows.len(), whole.errors.len() + skipped.rows as usize)
@@ -209,7 +223,7 @@ fn a_file_can_be_left_within_a_line_that_is_too_long() {
     let mut random = StdRng::seed_from_u64(5);
     let folder = Folder::with("in", format!("1,a\n2,{}\n3,b\n", "y".repeat(21 << 20)));
     let spec = spec(&folder, COLUMNS, &["connector=file", "path=in", "format=csv"]);
-    let (left, ..) = left_everywhere(&mut *open_in_batches(&spec, None, 1).unwrap());
+    let (left, _) = left_everywhere(&mut *open_in_batches(&spec, None, 1).unwrap(), ends);
     let passing = |position: &Position| matches!(position, Position::Text(text) if text.passing);
     assert_eq!(left.iter().filter(|(_, position)| passing(position)).count(), 1, "the message is a batch of its own");
     assert_eq!(can_be_left_anywhere(&mut random, &spec, [1], usize::MAX), (2, 1));
@@ -271,19 +285,7 @@ fn a_followed_file_is_gone_on_with_between_any_two_lines() {
         let mut file = std::fs::OpenOptions::new().append(true).open(folder.0.join("in")).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     };
-    let until_idle = |source: &mut dyn Source| {
-        let (mut given, mut left) = (Given::default(), vec![(Given::default(), source.position())]);
-        loop {
-            match source.read().unwrap() {
-                Read::Batch(batch) => given.add(batch),
-                Read::Idle => break,
-                Read::End => panic!("what is followed has no end"),
-            }
-            left.push((given.clone(), source.position()));
-        }
-        left.push((given.clone(), source.position()));
-        (left, given)
-    };
+    let until_idle = |source: &mut dyn Source| left_everywhere(source, |read| matches!(read, Read::Idle));
     let mut source = open_in_batches(&spec, None, 1).unwrap();
     let (mut left, before) = until_idle(&mut *source);
     assert_eq!(before.rows, ["Upsert 1|a"]);
@@ -293,10 +295,10 @@ fn a_followed_file_is_gone_on_with_between_any_two_lines() {
     let (more, after) = until_idle(&mut *source);
     let whole = Given { rows: [before.rows.clone(), after.rows].concat(), errors: Vec::new() };
     assert_eq!(whole.rows, ["Upsert 1|a", "Upsert 2|c\nd", "Upsert 3|e"]);
-    left.extend(more.into_iter().map(|(given, position)| (Given { rows: [before.rows.clone(), given.rows].concat(), ..given }, position)));
+    left.extend(more.into_iter().map(|((rows, errors), position)| ((1 + rows, errors), position)));
     for (before, position) in left {
         let mut again = open_in_batches(&spec, Some(&kept(&position)), 2).unwrap();
-        assert_eq!(until_idle(&mut *again).1, whole.behind(&before), "left at {position:?}");
+        assert_eq!(until_idle(&mut *again).1, whole.behind(before), "left at {position:?}");
         assert_eq!(again.skipped(), source.skipped());
         assert_eq!(again.position(), source.position());
     }
@@ -305,7 +307,7 @@ fn a_followed_file_is_gone_on_with_between_any_two_lines() {
 /// A file of these contents read to its end, in batches of one row.
 fn read_to_the_end(spec: &TableSpec) -> Position {
     let mut source = open_in_batches(spec, None, 1).unwrap();
-    left_everywhere(&mut *source);
+    left_everywhere(&mut *source, ends);
     source.position()
 }
 
