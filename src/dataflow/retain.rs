@@ -42,6 +42,7 @@ use timely::progress::Antichain;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
+use super::state::{Place, Saved, State, States, unheld};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::draft::Draft;
@@ -82,6 +83,20 @@ pub struct Account {
 }
 
 impl Forgetting {
+    /// With the scopes, and the counts, that were found at its place.
+    fn new(deadlines: Deadlines, place: &mut Place) -> Self {
+        let mut scopes = Scopes::new(deadlines);
+        std::mem::take(&mut place.found.apart).iter().for_each(|saved| scopes.restore(saved));
+        let count = |index: usize| place.found.counts.get(index).copied().unwrap_or(0);
+        Forgetting { scopes, expired: count(0), late_retractions: count(1), lower: place.begins }
+    }
+
+    /// The scopes and the counts, for a checkpoint.
+    fn state(&self) -> State {
+        let (apart, due) = self.scopes.saved();
+        State { apart, due, counts: vec![self.expired, self.late_retractions], ..State::default() }
+    }
+
     /// How it is.
     pub fn account(&self) -> Account {
         Account {
@@ -94,7 +109,11 @@ impl Forgetting {
     }
 
     /// Changes what is forgotten and when; what is overdue by the new figures goes at the next instant that comes.
-    pub fn retune(&mut self, retention: Retention) {
+    /// Deadlines that were restored are those of the new figures already.
+    pub fn retune(&mut self, retention: Retention, is_restored: bool) {
+        if is_restored {
+            return self.scopes.say(retention);
+        }
         let soonest = first_instant_from(self.lower);
         self.scopes.retune(retention, soonest);
     }
@@ -133,39 +152,54 @@ pub enum Writes {
 }
 
 /// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them at their `deadlines`.
-pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
+pub fn arrange_retained<'s, C>(
+    stream: Stream<'s, Time, C>,
+    deadlines: Deadlines,
+    writes: Writes,
+    name: &str,
+    states: &mut States,
+) -> Retained<'s, C>
 where
-    C: Remembered + timely::Container + Clone,
+    C: Remembered<Batch: Saved> + timely::Container + Clone,
     ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
     DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
 {
     if peers(stream.scope()) == 1 {
-        arrange_core(stream, Pipeline, deadlines, writes, name)
+        arrange_core(stream, Pipeline, deadlines, writes, name, states)
     } else {
-        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name)
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name, states)
     }
 }
 
-fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
+fn arrange_core<'s, C, P>(
+    stream: Stream<'s, Time, C>,
+    pact: P,
+    deadlines: Deadlines,
+    writes: Writes,
+    name: &str,
+    states: &mut States,
+) -> Retained<'s, C>
 where
-    C: Remembered + timely::Container + Clone,
+    C: Remembered<Batch: Saved> + timely::Container + Clone,
     P: ParallelizationContract<Time, C>,
 {
     let scope = stream.scope();
-    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(deadlines), expired: 0, late_retractions: 0, lower: 0 }));
+    let mut place = states.place(name);
+    let id = place.id();
+    let keeper = Rc::new(RefCell::new(Forgetting::new(deadlines, &mut place)));
     let kept = Rc::clone(&keeper);
     let mut trace = None;
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let (owned, others) = Owned::new(scope, info);
+        let (owned, others) = Owned::new(scope, info, &mut place);
         *trace_out = Some(others);
         let mut owned = owned.hold(Some(capability));
-        let mut pending = Pending::<C>::default();
+        let mut pending = Pending::<C>::since(place.begins);
         let mut round: Option<Round<C>> = None;
         move |(input, frontier), output: &mut Batches<'_, C::Batch>| {
             input.for_each(|_, updates| pending.push(std::mem::take(updates)));
-            if round.is_none() && owned.lower() != frontier.frontier() {
+            if round.is_none() && owned.is_behind(frontier.frontier(), output) {
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let mut forgetting = kept.borrow_mut();
@@ -190,7 +224,14 @@ where
             owned.exert();
         }
     });
-    (Arranged { stream, trace: trace.expect("the operator's constructor has run") }, keeper)
+    let trace = trace.expect("the operator's constructor has run");
+    let (saved, forgetting) = (unheld(&trace), Rc::clone(&keeper));
+    states.keep(id, move || {
+        let mut state = forgetting.borrow().state();
+        state.add_trace(&saved);
+        state
+    });
+    (Arranged { stream, trace }, keeper)
 }
 
 /// What becomes of a scope between two frontiers.

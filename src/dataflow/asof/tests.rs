@@ -9,6 +9,7 @@ use timely::dataflow::operators::core::{Input as _, Probe};
 use super::*;
 use crate::dataflow::arrange::arrange_rows;
 use crate::dataflow::join::map_containers;
+use crate::dataflow::state::States;
 
 const END: Time = 8;
 
@@ -113,7 +114,12 @@ impl Case {
                 let (lefts, left) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let (rights, right) = scope.new_input_with_builder::<UpdatesBuilder>();
                 let matching = Matching { width: 2, strict, absent: outer.then(Vec::new) };
-                let rows = asof(arrange_rows(left, "Left"), arrange_rows(right, "Right"), as_of, matching);
+                let rows = asof(
+                    arrange_rows(left, "Left", &mut States::default()),
+                    arrange_rows(right, "Right", &mut States::default()),
+                    as_of,
+                    matching,
+                );
                 let rows = map_containers(rows, move |updates| {
                     for index in 0..updates.len() {
                         let (key, value) = (updates.key(index)[0], updates.value(index));
@@ -194,7 +200,13 @@ fn costs(batches: &[Vec<Step>]) -> Vec<usize> {
             let (lefts, left) = scope.new_input_with_builder::<UpdatesBuilder>();
             let (rights, right) = scope.new_input_with_builder::<UpdatesBuilder>();
             let matching = Matching { width: 5, strict: false, absent: None };
-            (lefts, rights, asof(arrange_rows(left, "Left"), arrange_rows(right, "Right"), 0, matching).probe().0)
+            (
+                lefts,
+                rights,
+                asof(arrange_rows(left, "Left", &mut States::default()), arrange_rows(right, "Right", &mut States::default()), 0, matching)
+                    .probe()
+                    .0,
+            )
         });
         let cost = |batch: Vec<Step>| {
             let (mut left, mut right, mut through) = (Updates::default(), Updates::default(), 0);

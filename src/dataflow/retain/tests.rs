@@ -26,7 +26,8 @@ fn a_ttl_that_changes_in_the_midst_of_a_storm_is_that_of_what_has_not_expired() 
         let scopes = 2 * Round::<Updates>::FUEL as u64 + 7;
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(ttl(10), &RowType::new([])), Writes::Updates, "Arrange");
+            let (arranged, keeper) =
+                arrange_retained(stream, Deadlines::new(ttl(10), &RowType::new([])), Writes::Updates, "Arrange", &mut States::default());
             (input, arranged.stream.probe().0, keeper)
         });
         let mut updates = Updates::default();
@@ -43,7 +44,7 @@ fn a_ttl_that_changes_in_the_midst_of_a_storm_is_that_of_what_has_not_expired() 
         }
         let expired = keeper.borrow().account().expired;
         assert!(expired < scopes);
-        keeper.borrow_mut().retune(ttl(100));
+        keeper.borrow_mut().retune(ttl(100), false);
         worker.step_while(|| probe.less_than(&time::at(12, 1)));
         let account = keeper.borrow().account();
         assert_eq!((account.expired, account.live_scopes, account.next_deadline), (expired, scopes - expired, Some(101)));
@@ -63,7 +64,8 @@ fn what_was_written_without_a_new_deadline_goes_too_when_the_ttl_becomes_shorter
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
             let retention = Retention { ttl_max: Some(100), ..ttl(10) };
-            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(retention, &RowType::new([])), Writes::Updates, "Arrange");
+            let (arranged, keeper) =
+                arrange_retained(stream, Deadlines::new(retention, &RowType::new([])), Writes::Updates, "Arrange", &mut States::default());
             let rows = map_containers(flatten(arranged, "Rows", 0), move |rows| {
                 of_rows.set(of_rows.get() + (0..rows.len()).map(|row| rows.diff(row)).sum::<Diff>());
                 rows
@@ -79,7 +81,7 @@ fn what_was_written_without_a_new_deadline_goes_too_when_the_ttl_becomes_shorter
             worker.step_while(|| probe.less_than(&time::at(instant, 2)));
         }
         // By the new figure alone it was due at 11; but it lives for 10 from its last write on.
-        keeper.borrow_mut().retune(ttl(10));
+        keeper.borrow_mut().retune(ttl(10), false);
         for (instant, expected) in [(60, (0, 1, 1)), (61, (1, 0, 0))] {
             input.advance_to(time::at(instant, 1));
             worker.step_while(|| probe.less_than(&time::at(instant, 1)));
@@ -121,7 +123,8 @@ fn given(changes: &[Change], frontiers: &[u64]) -> Vec<(Vec<(Time, u8, i64, Diff
         let into = Rc::clone(&rows);
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(retention, &row), Writes::Updates, "Arrange");
+            let (arranged, keeper) =
+                arrange_retained(stream, Deadlines::new(retention, &row), Writes::Updates, "Arrange", &mut States::default());
             let rows = map_containers(flatten(arranged, "Flatten", 0), move |updates| {
                 for index in 0..updates.len() {
                     let row = (0..100).find(|at| version(*at) == *updates.value(index)).expect("a version that came");
@@ -207,7 +210,8 @@ fn pieces(keys: u64, taken_away: bool) -> (usize, u64) {
         let (retention, row) = versions();
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (arranged, keeper) = arrange_retained(stream, Deadlines::new(retention, &row), Writes::Updates, "Arrange");
+            let (arranged, keeper) =
+                arrange_retained(stream, Deadlines::new(retention, &row), Writes::Updates, "Arrange", &mut States::default());
             (input, arranged.stream.probe().0, keeper)
         });
         let second = if taken_away { (12, 10, -1) } else { (12, 11, 1) };
