@@ -55,6 +55,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The same error, with its place before what it says. A name that is not there is looked for in one place anyway.
+    pub fn at(self, place: impl fmt::Display) -> Self {
+        match self {
+            Error::Invalid(message) => Error::Invalid(format!("{place}: {message}")),
+            Error::Unsupported(what) => Error::Unsupported(format!("{place}: {what}")),
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

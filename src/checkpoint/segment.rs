@@ -166,14 +166,9 @@ impl<W: Write> Writer<W> {
         Writer { file: file.into(), out, offset: 0, index: 0, previous: 0, failed: false }
     }
 
-    /// How many bytes have been written.
-    pub fn len(&self) -> u64 {
+    /// Where in the file the next segment begins: how many bytes have been written.
+    pub fn offset(&self) -> u64 {
         self.offset
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.offset == 0
     }
 
     /// Writes a segment: columns that differ in their names. One of some megabytes has no part of its cost in heads.
@@ -411,7 +406,7 @@ impl<R: Read + Seek> Segments<R> {
         };
         let (written, len) = (entry.written, entry.payload as usize);
         let start = written.offset + written.len - entry.payload;
-        let spare = self.spare.take().filter(|buffer| (len..=2 * len).contains(&buffer.len()));
+        let spare = self.spare.take().filter(|buffer| (len..=2 * len).contains(&buffer.size()));
         let mut buffer = spare.unwrap_or_else(|| Buffer::new(len));
         let bytes = &mut buffer.bytes_mut()[..len];
         let read = self.source.seek(SeekFrom::Start(start)).and_then(|_| self.source.read_exact(bytes));

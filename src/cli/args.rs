@@ -38,15 +38,15 @@ Examples:
   weir run queries/dau.sql
   weir run queries/dau.sql --workers 2 --format json > dau.jsonl
   weir run queries/clicks.sql --set tick='1 s' --quiet
-  weir run queries/dau.sql --state /tmp/dau --checkpoint-every '10 s'
+  weir run queries/dau.sql --state dau.state --checkpoint-every '10 s'
   echo 'SELECT 1 + 1 AS two;' | weir run -";
 
 const STATE_EXAMPLES: &str = "\
 Rows and bytes are what lies on disk; rows that have cancelled and were not merged yet are among them.
 
 Examples:
-  weir state /tmp/dau
-  weir state /tmp/dau --verify";
+  weir state dau.state
+  weir state dau.state --verify";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Runs the script's definitions and prints the plan of every view, job and query in it. No input is read.

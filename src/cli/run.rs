@@ -19,7 +19,7 @@ pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
     let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let mut progress = Progress::start(args.quiet);
     let out = Stdout::new(stop).around(progress.bar());
-    let engine = engine(&args, &script.base, Box::new(out.clone()))?;
+    let engine = engine(&args, &script.base, Box::new(out.clone()), progress.notes())?;
     progress.watch(&engine);
 
     let results = Results::new(out, Format::or_default(args.format, stdout::is_terminal()));
@@ -32,12 +32,15 @@ pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
 }
 
 /// The engine for a script, which begins with what an earlier run has left if it is to.
-fn engine(args: &RunArgs, base: &Path, out: Box<dyn Write + Send>) -> Result<Engine> {
+fn engine(args: &RunArgs, base: &Path, out: Box<dyn Write + Send>, notes: Notes) -> Result<Engine> {
     let StateArgs { folder, checkpoint_every, discard_changed } = &args.state;
     let builder = Engine::builder().workers(args.workers.count()).base(base).output(out);
     match folder {
         None => builder.build(),
-        Some(folder) => builder.state(folder).checkpoint_every(*checkpoint_every).discard_changed(*discard_changed).build(),
+        Some(folder) => {
+            let failed = move |error: &Error| notes.say(format_args!("warning: the state was not saved: {error}"));
+            builder.state(folder).checkpoint_every(*checkpoint_every, failed).discard_changed(*discard_changed).build()
+        }
     }
 }
 

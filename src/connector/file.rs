@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 const CHUNK: usize = 256 * 1024;
 /// How many bytes are read at a time at most, into a buffer with a long record.
 const LONGEST_CHUNK: usize = 4 * 1024 * 1024;
-/// How many bytes a record may surely have; one that is longer by less than a chunk may pass.
+/// How many bytes a record may surely have; one that is longer by less than a chunk passes on one reading and not on another.
 const LONGEST: usize = 16 * 1024 * 1024;
 /// How many bytes make a batch that is full however few its rows are.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
@@ -68,18 +68,13 @@ pub fn claim_stdin() -> bool {
     !TAKEN.swap(true, Ordering::SeqCst)
 }
 
-/// Opens standard input for reading, which can be done once. From a position it is another text, of which only what was
-/// skipped before is known.
+/// Opens standard input for reading, which can be done once.
 pub(super) fn open_stdin(options: &Options, from: Option<&TextPosition>, rows: usize) -> Result<TextSource> {
     let decoder = format::decoder(options)?;
     if !claim_stdin() {
         return Err(Error::Io(format!("table '{}': standard input is being read already, and can be read once", options.spec.name)));
     }
-    let mut source = TextSource::new(Box::new(Pipe::new("stdin", std::io::stdin())?), decoder, rows);
-    if let Some(from) = from {
-        source.decoder.rows_mut().skipped = from.skipped.clone();
-    }
-    Ok(source)
+    TextSource::of_stream("stdin", std::io::stdin(), decoder, from, rows)
 }
 
 /// The files that a path stands for, in the order of their names.
@@ -346,6 +341,19 @@ impl TextSource {
         TextSource { input, decoder, buffer, used: 0, start: 0, tail: Tail::More, fresh: true, passing: false, batch_bytes: 0 }
     }
 
+    /// A stream's text. From a position it is another one, before which something may have been skipped.
+    fn of_stream(
+        name: &str,
+        stream: impl std::io::Read + Send + 'static,
+        decoder: Box<dyn Decoder>,
+        from: Option<&TextPosition>,
+        rows: usize,
+    ) -> Result<Self> {
+        let mut source = TextSource::new(Box::new(Pipe::new(name, stream)?), decoder, rows);
+        source.decoder.rows_mut().skipped = from.map_or_else(Skipped::default, |from| from.skipped.clone());
+        Ok(source)
+    }
+
     /// Goes on at a position, behind which the input is.
     fn go_on(&mut self, from: &TextPosition) -> Result<()> {
         self.decoder.begin(from.place.clone())?;
@@ -505,19 +513,23 @@ mod tests {
         }
     }
 
-    /// The rows and the errors of a stream, as text.
-    fn read(format: &str, content: &'static str, size: usize) -> (Vec<String>, Vec<String>) {
+    /// The rows and the errors of a stream, as text, and its position.
+    fn read(
+        options: &[(&str, &str)],
+        content: &'static str,
+        size: usize,
+        from: Option<&TextPosition>,
+    ) -> (Vec<String>, Vec<String>, Position) {
         let fields = vec![Field::new("s", DataType::Utf8, true), Field::new("n", DataType::Int64, true)];
         let spec = TableSpec {
             name: "t".into(),
             schema: Arc::new(Schema::new(fields)),
             primary_key: Vec::new(),
-            options: vec![("connector".into(), "stdin".into()), ("format".into(), format.into())],
+            options: [("connector", "stdin")].iter().chain(options).map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             base: PathBuf::new(),
         };
-        let pipe = Pipe::new("in", Trickle(content.as_bytes(), size)).unwrap();
         let decoder = format::decoder(&Options::new(&spec).unwrap()).unwrap();
-        let mut source = TextSource::new(Box::new(pipe), decoder, BATCH);
+        let mut source = TextSource::of_stream("in", Trickle(content.as_bytes(), size), decoder, from, BATCH).unwrap();
         let (mut batches, mut errors) = (Vec::new(), Vec::new());
         loop {
             match source.read().unwrap() {
@@ -530,7 +542,7 @@ mod tests {
             }
         }
         let rows = concat_batches(&spec.schema, &batches).unwrap();
-        ((0..rows.num_rows()).map(|row| text::line(&rows, row).join("|")).collect(), errors)
+        ((0..rows.num_rows()).map(|row| text::line(&rows, row).join("|")).collect(), errors, source.position())
     }
 
     #[test]
@@ -538,13 +550,25 @@ mod tests {
         let csv = "\u{feff}\"a\"\"\r\nb\",1\r\né,x\n\"q\"z,2\n\n,3\r\nc\n\"\"\"\",4\r\n\"open,5\nd,6";
         let json = "\u{feff}{\"s\":\"é\\n\",\"n\":1}\r\n\n{\"n\":x}\n{\"n\":2}";
         for size in 1..40 {
-            let (rows, mut errors) = read("csv", csv, size);
-            errors.sort();
+            let (rows, errors, _) = read(&[("format", "csv")], csv, size, None);
             assert_eq!(rows, ["a\"\r\nb|1", "NULL|3", "\"|4", "d|6"], "{size} bytes at a time");
             let lines: Vec<&str> = errors.iter().map(|error| &error[..10]).collect();
             assert_eq!(lines, ["in, line 3", "in, line 4", "in, line 7", "in, line 9"], "{size} bytes at a time");
-            let (rows, errors) = read("json", json, size);
+            let (rows, errors, _) = read(&[("format", "json")], json, size, None);
             assert_eq!((rows, errors), (vec!["é\n|1".into(), "NULL|2".into()], vec!["in, line 3, column 6: expected a value".into()]));
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_on_with_is_another_text_behind_what_was_skipped() {
+        let options = [("format", "csv"), ("csv.header", "true"), ("on_error", "skip")];
+        let (rows, _, Position::Text(left)) = read(&options, "s,n\na,1\nb,x\n", 5, None) else { panic!("text has a position in it") };
+        assert_eq!((rows, left.skipped.rows), (vec!["a|1".to_owned()], 1));
+        let (rows, _, Position::Text(left)) = read(&options, "n,s\n2,c\nx,d\n", 5, Some(&left)) else {
+            panic!("text has a position in it")
+        };
+        assert_eq!(rows, ["c|2"]);
+        let messages = ["in, line 3, column 2 (n): 'x' is not a BIGINT", "in, line 3, column 1 (n): 'x' is not a BIGINT"];
+        assert_eq!(left.skipped, Skipped { rows: 2, first: messages.map(str::to_owned).to_vec() });
     }
 }

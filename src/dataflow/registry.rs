@@ -1,7 +1,7 @@
 //! The traces that a worker's dataflows keep, by fingerprint: what later dataflows import.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use differential_dataflow::trace::TraceReader;
@@ -23,6 +23,8 @@ pub struct Registry {
     pub waiting: HashMap<Fingerprint, Waiting>,
     pub errors: HashMap<ErrorSource, RowTrace>,
     kept: HashMap<RelationId, Kept>,
+    /// The dataflows of which those that are not among them import nothing.
+    pub passing: HashSet<u64>,
     /// When the clock has run out, if that is where it stands: what waits for a later instant happens then.
     pub run_out: Rc<Cell<Option<Time>>>,
 }
@@ -184,6 +186,12 @@ fn size<T: TraceReader<Batch: MemoryUse>>(trace: &T, len: impl Fn(&T::Batch) -> 
 }
 
 impl Registry {
+    /// An arrangement that a dataflow may import (one that is soon gone has no number).
+    pub fn importable(&self, id: Fingerprint, by: Option<u64>) -> Option<&Entry> {
+        let passes = |dataflow: u64| self.passing.contains(&dataflow);
+        self.entries.get(&id).filter(|entry| !passes(entry.dataflow) || by.is_none_or(passes))
+    }
+
     /// How a relation is arranged as its rows come, if a dataflow maintains that.
     pub fn kept(&self, id: RelationId) -> Option<&Kept> {
         self.kept.get(&id)
@@ -224,6 +232,7 @@ impl Registry {
         self.entries.retain(|_, entry| entry.dataflow != dataflow);
         self.waiting.retain(|_, waiting| waiting.dataflow != dataflow);
         self.errors.retain(|(_, owner), _| *owner != dataflow);
+        self.passing.remove(&dataflow);
         let entries = &self.entries;
         self.kept.retain(|_, kept| entries.contains_key(&kept.arrangement.fingerprint()));
     }

@@ -36,6 +36,7 @@ use super::window::Window;
 use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Column, Expiry, Fingerprint, JoinKind, Memory, Node, Plan, Policy, RelationId, RowType, Scope, Step, Validity, names,
+    stands_after,
 };
 use crate::row::{Codec, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
 use relations::Columns;
@@ -231,6 +232,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let rows = Codec::new(input.input.row(), input.key)?;
                 let values = &input.input.row().columns[input.key..];
                 let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
+                let logic = logic.forgetting(stands_after(input, functions));
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
@@ -240,9 +242,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 let columns = &input.row().columns;
-                let (rows, held) =
-                    delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out), &mut self.states);
-                self.note_waiting(plan, std::slice::from_ref(&columns[*column]), held);
+                let run_out = Rc::clone(&self.registry.run_out);
+                let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, run_out, &mut self.states);
+                self.note_waiting(plan, held);
                 (Collection { rows, errors }, key)
             }
             Node::Session { input, gap } => {
@@ -273,6 +275,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 Ok((Collection { rows: settle::showing(rows, as_of), errors }, key))
             }
             (Policy::Forget, Expiry::Groups { .. }) => self.node(input, key, Expiries::Silent),
+            (Policy::Forget, Expiry::Removes) if matches!(input.node(), Node::Window { .. }) => self.node(input, key, Expiries::Silent),
             (Policy::Forget | Policy::Keep, Expiry::Removes) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 Ok((Collection { rows: settle::without_expiries(rows, as_of), errors }, key))
@@ -313,7 +316,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let ticking = self.ticking();
         let rows = self.scope.concatenate([rows, ticking]);
         let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends(), &mut self.states)?;
-        self.note_waiting(plan, &input.row().columns[width..width + validity.moments], held);
+        self.note_waiting(plan, held);
         Ok(Collection { rows, errors })
     }
 

@@ -51,6 +51,7 @@ use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time};
 use scopes::{NEVER, ScopeId, Scopes};
 use table::NameHash;
+use versions::Superseding;
 
 pub use deadlines::Deadlines;
 pub use remembered::{Asked, Remembered};
@@ -203,11 +204,10 @@ where
                 let sealed = pending.seal(upper.borrow());
                 let mut forgetting = kept.borrow_mut();
                 let mut due = forgetting.take_due(&upper);
-                if forgetting.is_by_version() && !due.is_empty() {
-                    due = forgetting.superseded::<C>(due, &mut C::reader(owned.spans()));
-                }
+                let is_by_version = forgetting.is_by_version() && !due.is_empty();
+                let versions = is_by_version.then(|| Superseding::new(std::mem::take(&mut due), C::reader(owned.spans())));
                 drop(forgetting);
-                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.spans())));
+                round = Some(Round::new(upper, sealed, writes, due, versions, C::reader(owned.spans())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -297,6 +297,8 @@ struct Round<C: Remembered> {
     sealed: Sealed<C>,
     writes: Writes,
     due: Vec<(u64, ScopeId)>,
+    /// Those that are due, where others go in their place.
+    versions: Option<Superseding<C>>,
     contents: C::Reader,
     /// How far it has come.
     next_entry: usize,
@@ -338,13 +340,21 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked for one after the other, so that the processor waits for several places of memory at a time.
     const AHEAD: usize = 256;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: C::Reader) -> Self {
+    fn new(
+        upper: Antichain<Time>,
+        sealed: Sealed<C>,
+        writes: Writes,
+        due: Vec<(u64, ScopeId)>,
+        versions: Option<Superseding<C>>,
+        contents: C::Reader,
+    ) -> Self {
         let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
             sealed,
             writes,
             due,
+            versions,
             contents,
             next_entry: 0,
             next_due: 0,
@@ -360,6 +370,13 @@ impl<C: Remembered> Round<C> {
 
     /// Works off scopes in order; says whether none is left.
     fn work(&mut self, forgetting: &mut Forgetting) -> bool {
+        if let Some(versions) = &mut self.versions {
+            if !versions.work(&self.sealed, forgetting) {
+                return false;
+            }
+            self.due = std::mem::take(&mut versions.over);
+            self.versions = None;
+        }
         // What is sealed stays as it is while the rest changes.
         let sealed = std::mem::take(&mut self.sealed);
         let kind = forgetting.scopes.retention().scope;
@@ -460,7 +477,9 @@ impl<C: Remembered> Round<C> {
         self.made.clear();
         self.dropped.clear();
         let (key_len, is_alive) = (first.key_of(index).len(), id.is_some());
-        let mut life = Life { hash, key_len, id, has_timer: is_alive && !is_due, alive: is_alive, base: is_alive };
+        // A version that was due and stays has none; it gets one for a look at whether it still is there.
+        let has_timer = !is_due && id.is_some_and(|id| !forgetting.is_by_version() || forgetting.scopes.due(id) >= self.horizon());
+        let mut life = Life { hash, key_len, id, has_timer, alive: is_alive, base: is_alive };
         let now = time::ms(moment).unsigned_abs();
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::driver::Driver;
-use super::durable::{Checkpoints, Durable};
+use super::durable::{Checkpoints, Durable, Interval};
 use super::meter::Meter;
 use super::runtime::Runtime;
 use super::session::Session;
@@ -25,7 +25,7 @@ pub struct Builder {
     output: Box<dyn Write + Send>,
     meter: Option<Meter>,
     state: Option<PathBuf>,
-    checkpoint_every: Option<Duration>,
+    checkpoints: Option<Interval>,
     discards_changed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Builder {
             output: Box::new(std::io::stdout()),
             meter: None,
             state: None,
-            checkpoint_every: None,
+            checkpoints: None,
             discards_changed: false,
         }
     }
@@ -85,9 +85,10 @@ impl Builder {
         Builder { state: Some(folder.into()), ..self }
     }
 
-    /// How often a checkpoint is written while things happen.
-    pub fn checkpoint_every(self, interval: Duration) -> Self {
-        Builder { checkpoint_every: Some(interval), ..self }
+    /// How often a checkpoint is written while things happen. `failed` is told of one that cannot be, on a thread of the engine;
+    /// the next is tried all the same.
+    pub fn checkpoint_every(self, interval: Duration, failed: impl FnMut(&Error) + Send + 'static) -> Self {
+        Builder { checkpoints: Some(Interval { length: interval, failed: Box::new(failed) }), ..self }
     }
 
     /// What [`Engine::run_again`] finds defined otherwise than it was starts anew, with all that reads it.
@@ -109,10 +110,10 @@ impl Builder {
         if self.tick.is_some_and(|tick| tick.is_zero()) {
             return Err(Error::invalid("the tick is a positive duration, such as 100 ms"));
         }
-        if self.checkpoint_every.is_some_and(|interval| interval.is_zero()) {
+        if self.checkpoints.as_ref().is_some_and(|interval| interval.length.is_zero()) {
             return Err(Error::invalid("checkpoints are written at an interval that is a positive duration, such as 10 s"));
         }
-        if self.checkpoint_every.is_some() && self.state.is_none() {
+        if self.checkpoints.is_some() && self.state.is_none() {
             return Err(Error::invalid("an interval for checkpoints needs a folder for the state to write them to"));
         }
         let opened = self.state.as_deref().map(Store::open).transpose()?;
@@ -148,7 +149,7 @@ impl Builder {
                 return Err(error);
             }
         };
-        let checkpoints = match (&durable, self.checkpoint_every) {
+        let checkpoints = match (&durable, self.checkpoints) {
             (Some(durable), Some(interval)) => Some(Checkpoints::start(durable.clone(), driver.clone(), interval)?),
             _ => None,
         };
@@ -160,14 +161,13 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Builder { workers, clock, tick, base, state, checkpoint_every, .. } = self;
+        let Builder { workers, clock, tick, base, state, .. } = self;
         f.debug_struct("Builder")
             .field("workers", workers)
             .field("clock", clock)
             .field("tick", tick)
             .field("base", base)
             .field("state", state)
-            .field("checkpoint_every", checkpoint_every)
             .finish_non_exhaustive()
     }
 }

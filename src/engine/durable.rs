@@ -50,8 +50,6 @@ pub(super) struct Durable {
     journal: Mutex<Journal>,
     /// Held while a statement changes something.
     gate: Mutex<()>,
-    /// Why the last checkpoint of those that are written at an interval was not.
-    trouble: Mutex<Option<String>>,
 }
 
 /// What the statements have come to, and where it goes.
@@ -189,17 +187,12 @@ impl Restoring {
 
 impl Durable {
     pub fn new(store: Store) -> Self {
-        Durable { store: Mutex::new(store), journal: Mutex::default(), gate: Mutex::new(()), trouble: Mutex::default() }
+        Durable { store: Mutex::new(store), journal: Mutex::default(), gate: Mutex::new(()) }
     }
 
     /// Keeps checkpoints out as long as it is held.
     pub fn gate(&self) -> MutexGuard<'_, ()> {
         lock(&self.gate)
-    }
-
-    /// Why the last checkpoint of those that are written at an interval was not.
-    pub fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone()
     }
 
     /// Writes a checkpoint of what there is; None where nothing has happened since the last one.
@@ -240,6 +233,12 @@ impl Durable {
     }
 }
 
+/// How often checkpoints are written, and who is told of one that cannot be.
+pub(super) struct Interval {
+    pub length: Duration,
+    pub failed: Box<dyn FnMut(&Error) + Send>,
+}
+
 /// The thread that writes checkpoints at an interval.
 pub(super) struct Checkpoints {
     stop: Arc<AtomicBool>,
@@ -247,11 +246,12 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts it.
-    pub fn start(durable: Arc<Durable>, driver: Arc<Driver>, interval: Duration) -> Result<Self> {
+    /// Starts it. What goes wrong is told once, until it goes well or something else does.
+    pub fn start(durable: Arc<Durable>, driver: Arc<Driver>, Interval { length: interval, mut failed }: Interval) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let write = move || {
+            let mut told = None;
             let mut next = Instant::now() + interval;
             while !stopped.load(Ordering::Relaxed) {
                 let left = next.saturating_duration_since(Instant::now());
@@ -261,8 +261,11 @@ impl Checkpoints {
                 }
                 // While the engine is not well it has nothing to write.
                 if driver.check().is_ok() {
-                    let trouble = durable.checkpoint(&driver).err().map(|error| error.to_string());
-                    *lock(&durable.trouble) = trouble;
+                    let error = durable.checkpoint(&driver).err();
+                    if error != told {
+                        error.iter().for_each(&mut failed);
+                        told = error;
+                    }
                 }
                 next = Instant::now() + interval;
             }

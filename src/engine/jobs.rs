@@ -207,7 +207,7 @@ mod tests {
     use crate::plan::Node;
 
     fn query(names: &[&str], show: &[usize]) -> Planned {
-        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec() }
+        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec(), asks_time: false }
     }
 
     #[test]

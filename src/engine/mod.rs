@@ -233,11 +233,6 @@ impl Engine {
         &self.0.0.resumed
     }
 
-    /// Why the last of the checkpoints that are written at an interval could not be written, if it could not.
-    pub fn checkpoint_trouble(&self) -> Option<String> {
-        self.0.0.durable.as_ref()?.trouble()
-    }
-
     /// Runs one query and gives its rows; in order where it says ORDER BY.
     pub fn query(&self, sql: &str) -> Result<RecordBatch> {
         let mut outcomes = self.execute(sql)?;

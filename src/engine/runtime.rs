@@ -198,8 +198,9 @@ impl Runtime {
         log.send_all(|_| Command::Uninstall(table.dataflow))
     }
 
-    /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get.
-    pub fn install(&self, exports: Vec<Export>, inputs: Vec<Input>) -> Result<Installed> {
+    /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get. Of one that `passes` those that do not
+    /// import nothing.
+    pub fn install(&self, exports: Vec<Export>, inputs: Vec<Input>, passes: bool) -> Result<Installed> {
         let mut log = self.log();
         log.complete(&self.progress)?;
         let (dataflow, as_of) = (log.next, log.now.saturating_sub(1));
@@ -212,7 +213,7 @@ impl Runtime {
             (name.clone(), reached)
         });
         let reached: Vec<_> = reached.collect();
-        let blueprint = Arc::new(Blueprint { dataflow, exports, relations: relations.clone(), as_of });
+        let blueprint = Arc::new(Blueprint { dataflow, exports, relations: relations.clone(), as_of, passes });
         let (reply, answers) = channel();
         let mut outlets = Some(outlets);
         log.send_all(|_| Command::Install {
@@ -612,7 +613,7 @@ mod tests {
         let row = RowType::from_schema(&rows().schema());
         runtime.create_table(Input::Table { id: TABLE, name: "t".into(), row: row.clone(), primary_key: vec![] }).unwrap();
         let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes, times: vec![] }, row);
-        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![]).unwrap();
+        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![], false).unwrap();
         runtime.insert(TABLE, Rows::Diffs { rows: rows(), diffs: vec![1] }, None).unwrap();
         runtime.advance(time::at(1, 1)).unwrap();
         runtime

@@ -18,7 +18,7 @@ use super::transaction::Transaction;
 use super::{Outcome, Shared, plans};
 use crate::connector::Output;
 use crate::error::{Error, Result};
-use crate::plan::RelationId;
+use crate::plan::{Course, RelationId};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
@@ -51,6 +51,17 @@ pub(super) struct Session {
     pub undone: Vec<Entry>,
     /// Checkpoints are kept out.
     pub is_gated: bool,
+}
+
+/// How long a dataflow stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// As long as its views and jobs are there; a restart builds it again.
+    Lasting,
+    /// As long as somebody holds the subscription.
+    Subscribed,
+    /// Until its sources are read. Engine time does not follow them.
+    ForOneAnswer,
 }
 
 /// A planned query and the names that it reads.
@@ -114,9 +125,13 @@ impl Session {
             Purpose::Once { .. } => Retentions::new(&Defaults::default(), &[], query)?,
         };
         let mut planned = names.plan(query, &said)?;
-        // Where rows come in the order of their times, what is over needs no state.
-        if purpose == Purpose::Maintain && self.driver.timeline().clock() == Clock::Event {
-            planned.plan = planned.plan.with_derived_bounds();
+        if self.driver.timeline().clock() == Clock::Event {
+            planned.plan = match purpose {
+                // Where rows come in the order of their times, what is over needs no state.
+                Purpose::Maintain => planned.plan.with_derived_bounds(),
+                // What is read for one answer is read to its end, where windows close.
+                Purpose::Once { .. } => planned.plan.with_windows_closed(&|id| self.course(id)),
+            };
         }
         Ok((planned, names.into_read()))
     }
@@ -131,6 +146,15 @@ impl Session {
     /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.
     pub fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
         Retentions::new(&self.defaults, options, query)
+    }
+
+    /// How the time of a relation's rows goes on once all bounded sources have been read.
+    fn course(&self, id: RelationId) -> Course {
+        match self.catalog.relation(id) {
+            Some(table) if table.ends() => Course::Ended,
+            Some(table) if table.is_in_memory() && table.event_time.is_none() => Course::None,
+            _ => Course::GoesOn,
+        }
     }
 
     /// A query's answer is as of now.
@@ -217,7 +241,7 @@ impl Session {
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect(), true) {
+            match self.install(exports.into_iter().flatten().collect(), Stay::Lasting) {
                 Ok(dataflow) => {
                     built.push((dataflow.0, members.clone()));
                     self.catalog.installed(dataflow, members);
@@ -237,19 +261,22 @@ impl Session {
     /// Installs as one dataflow what was so installed before.
     pub fn install_again(&mut self, members: Vec<Member>) -> Result<()> {
         let exports = members.iter().flat_map(|member| self.exports(member)).collect();
-        let dataflow = self.install(exports, true)?;
+        let dataflow = self.install(exports, Stay::Lasting)?;
         self.catalog.take(&members);
         self.catalog.installed(dataflow, members);
         Ok(())
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
-    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
+    /// Installs exports as one dataflow and starts to read the sources that it wants.
+    pub fn install(&self, exports: Vec<Export>, stay: Stay) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
         let timeline = self.driver.timeline();
+        // A restart does not build it, and nothing that it builds may be found to depend on it.
+        let passes = self.durable.is_some() && stay != Stay::Lasting;
+        let lead = stay != Stay::ForOneAnswer;
         self.driver.holding(|| {
             // As a step of its own: what the dataflow begins with is complete once it is there.
-            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
+            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs, passes))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
             match &self.restoring {
                 None => self.driver.read(installed.id, lead, tables, &Positions::new())?,

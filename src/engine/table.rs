@@ -131,6 +131,11 @@ impl Table {
         matches!(self.storage, Storage::Memory)
     }
 
+    /// Whether it is a source that ends.
+    pub fn ends(&self) -> bool {
+        matches!(&self.storage, Storage::Connector { kind, .. } if kind.source && kind.bounded)
+    }
+
     /// The declaration for a connector, unless the table is in memory.
     pub fn spec(&self) -> Option<&TableSpec> {
         match &self.storage {
@@ -359,7 +364,8 @@ fn columns(create: &CreateTable, physical: &SchemaRef) -> Result<Vec<TableColumn
                 TableColumn { name, data_type: field.data_type().clone(), nullable: field.is_nullable(), computed: None }
             }
             ColumnKind::Computed(expr) => {
-                let (computed, data_type) = computed(expr, physical)?;
+                let place = || format!("column '{name}' of table '{}'", create.name);
+                let (computed, data_type) = computed(expr, physical).map_err(|error| error.at(place()))?;
                 let nullable = !matches!(computed, Computed::Proctime);
                 TableColumn { name, data_type, nullable, computed: Some(computed) }
             }

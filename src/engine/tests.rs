@@ -374,7 +374,7 @@ fn what_a_view_was_created_and_altered_by_can_be_run_again() {
 
 /// The only position of an engine's sources.
 fn position(engine: &Engine) -> crate::connector::TextPosition {
-    let positions: Vec<_> = engine.0.0.driver.between_rounds(|positions| positions.values().cloned().collect());
+    let positions: Vec<_> = engine.0.0.driver.between_rounds(|sources| sources.positions.values().cloned().collect());
     match positions.as_slice() {
         [crate::connector::Position::Text(text)] => text.clone(),
         other => panic!("not one position in a text: {other:?}"),
@@ -398,7 +398,7 @@ fn a_source_that_has_ended_is_gone_on_with_where_it_ended_until_its_dataflow_is_
 
     std::fs::write(&file, "1\nx\n2\ny\n5\nz\n").unwrap();
     let driver = &engine.0.0.driver;
-    let from = driver.between_rounds(Clone::clone);
+    let from = driver.between_rounds(|sources| sources.positions.clone());
     let ((dataflow, id), _) = from.iter().next().unwrap();
     let table = engine.with_session(|session| Ok(session.catalog.relation(*id).cloned())).unwrap().unwrap();
     driver.read(*dataflow, false, [table.clone()], &from).unwrap();
@@ -408,12 +408,12 @@ fn a_source_that_has_ended_is_gone_on_with_where_it_ended_until_its_dataflow_is_
     assert_eq!((ended.offset, ended.place.line, ended.skipped.rows), (12, 7, 3));
 
     std::fs::remove_dir_all(&folder).unwrap();
-    let from = driver.between_rounds(Clone::clone);
+    let from = driver.between_rounds(|sources| sources.positions.clone());
     driver.read(*dataflow, false, [table], &from).unwrap();
     assert!(engine.finish().unwrap_err().to_string().contains("was left at byte 12"));
     assert_eq!(position(&engine), ended, "a source that cannot be opened is where it was");
     run(&engine, "DROP VIEW v");
-    assert!(driver.between_rounds(|positions| positions.is_empty()));
+    assert!(driver.between_rounds(|sources| sources.positions.is_empty()));
 }
 
 #[test]
@@ -428,8 +428,9 @@ fn between_rounds_a_sources_position_is_behind_exactly_what_has_been_fed() {
     engine.with_session(|session| session.flow()).unwrap();
     let mut seen = std::collections::BTreeSet::new();
     while !seen.contains(&300_000) {
-        let (made, fed) = driver
-            .between_rounds(|positions| (positions.values().cloned().collect::<Vec<_>>(), driver.counters.rows_in.load(Ordering::Relaxed)));
+        let (made, fed) = driver.between_rounds(|sources| {
+            (sources.positions.values().cloned().collect::<Vec<_>>(), driver.counters.rows_in.load(Ordering::Relaxed))
+        });
         assert_eq!(made, [crate::connector::Position::Made(fed)]);
         seen.insert(fed);
     }

@@ -17,8 +17,8 @@
 //! judged by, so that its place, too, is the table's alone to say; what a statement says of the past happens now. No row is
 //! placed where engine time has been already.
 //!
-//! A reading for one SELECT stands apart: its rows are judged like any others, but they happen as they come, since
-//! the answer is all of them, and engine time does not follow it.
+//! A reading for one SELECT stands apart: its rows are judged like any others, but they are seen as they come, since
+//! the answer is all of them, and engine time does not follow it. Its own time runs out where it ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -107,6 +107,8 @@ pub(super) struct Watermarks {
     ended: BTreeMap<String, Option<i64>>,
     /// The greatest time of any row.
     greatest: Option<i64>,
+    /// The same of rows of readings that stand apart.
+    greatest_apart: Option<i64>,
     /// How many are about to add followers.
     holds: usize,
 }
@@ -199,6 +201,11 @@ impl Watermarks {
             }
         }
         (self.late, self.late_repeated, self.ended, self.greatest) = (marks.late, marks.late_repeated, marks.ended, marks.greatest);
+    }
+
+    /// The greatest time of any row of a reading that stands apart, since this was last asked.
+    pub fn take_greatest_apart(&mut self) -> Option<i64> {
+        self.greatest_apart.take()
     }
 
     /// A table in memory has ended, unless rows come after all.
@@ -301,9 +308,8 @@ impl Watermarks {
             let instant = if judge == Judge::Rows { (*time).max(by.unwrap_or(0)) } else { *time };
             placed.push(Some(floor(instant, tick)));
             watermark.at = watermark.at.max(*mark);
-            if watermark.leads {
-                self.greatest = self.greatest.max(Some(floor(instant, tick)));
-            }
+            let greatest = if watermark.leads { &mut self.greatest } else { &mut self.greatest_apart };
+            *greatest = (*greatest).max(Some(floor(instant, tick)));
         }
         let (table, counts) = (watermark.table.clone(), if watermark.repeats { &mut self.late_repeated } else { &mut self.late });
         count(counts, &table, dropped, accepted);
@@ -485,6 +491,7 @@ mod tests {
         let (mut all, now) = following(&[A]);
         all.follow(B, false, "t", None, now);
         assert_eq!(place(&mut all, B, &[10, 3], Judge::Rows, Late::Drop, now), [Some(10), None]);
+        assert_eq!((all.take_greatest_apart(), all.take_greatest_apart()), (Some(10 * SECOND), None));
         place(&mut all, A, &[5], Judge::Step, Late::Drop, now);
         assert_eq!(all.reach(now), Reach::Until(3 * SECOND));
         all.leave(A);

@@ -94,6 +94,8 @@ pub struct Blueprint {
     pub exports: Vec<(String, Plan, ExportKind)>,
     pub relations: Vec<Relation>,
     pub as_of: Time,
+    /// Dataflows that do not pass import nothing of it.
+    pub passes: bool,
 }
 
 /// What an export asks of the dataflow.
@@ -266,6 +268,9 @@ impl<'w> Agent<'w> {
 
     fn install(&mut self, blueprint: &Blueprint, mut outlets: Vec<Option<Outlet>>) -> Result<Built> {
         let (dataflow, as_of, board) = (blueprint.dataflow, blueprint.as_of, self.board.clone());
+        if blueprint.passes {
+            self.registry.passing.insert(dataflow);
+        }
         self.build(dataflow, blueprint.relations.clone(), as_of, |renderer| {
             let mut receivers = Vec::new();
             for (index, (name, plan, kind)) in blueprint.exports.iter().enumerate() {

@@ -24,12 +24,13 @@ impl<'a> Failure<'a> {
         Failure { expr: Some(expr), error: error.into() }
     }
 
-    /// `{expression}: {reason} in row ({values})`, for the one row in `row`; what is long is cut short.
+    /// `{expression}: {reason} in row ({values})`, for the one row in `row`, if it has columns; what is long is cut short.
     pub(super) fn message(&self, row: &RecordBatch) -> String {
         let reason = clipped(reason(&self.error));
+        let place = if row.num_columns() == 0 { String::new() } else { format!(" in row {}", row_text(row)) };
         match self.expr {
-            Some(expr) => format!("{}: {reason} in row {}", clipped(readable(expr)), row_text(row)),
-            None => format!("{reason} in row {}", row_text(row)),
+            Some(expr) => format!("{}: {reason}{place}", clipped(readable(expr))),
+            None => format!("{reason}{place}"),
         }
     }
 }

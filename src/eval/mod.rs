@@ -8,6 +8,7 @@
 
 mod aggregate;
 mod attempt;
+mod caught;
 mod checked;
 mod display;
 mod equal;
@@ -15,6 +16,8 @@ mod exact;
 mod failure;
 mod fallible;
 mod linear;
+#[cfg(test)]
+mod null_tests;
 mod resume;
 mod time_windows;
 mod unnest;
@@ -36,4 +39,5 @@ pub use linear::{Evaluated, run_steps};
 pub use resume::{Mark, Prefix, Slice, resumes, window_from};
 pub use time_windows::TimeWindow;
 pub use window::{WindowAggregate, is_bounded, window};
+pub(crate) use zones::Clock;
 pub use zones::{ClockCast, ClockMove, cast_to, cast_values, changes_clock, is_utc, zone};

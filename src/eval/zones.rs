@@ -91,6 +91,13 @@ impl Clock {
         let offset = if !is_shown(before) && is_shown(after) { after } else { before };
         shown.checked_sub(offset.checked_mul(per_second)?)
     }
+
+    /// [`Self::instant`] of a time near another instant: of a doubled time the one with that instant's offset.
+    pub fn instant_near(self, shown: i64, near: i64, per_second: i64) -> Option<i64> {
+        let offset = self.offset(near.div_euclid(per_second))?;
+        let same = shown.checked_sub(offset.checked_mul(per_second)?)?;
+        if self.offset(same.div_euclid(per_second))? == offset { Some(same) } else { self.instant(shown, per_second) }
+    }
 }
 
 /// The values of a column as another type, with what the clocks of their zones show.
@@ -139,7 +146,7 @@ pub fn cast_to(value: Scalar, schema: &Schema, to: DataType) -> Result<Scalar> {
     if !changes_clock(&from, &to) {
         return expressions::cast(value, schema, to);
     }
-    let function = Arc::new(ClockCast::new(to, false));
+    let function = Arc::new(ClockCast::function(to, false));
     Ok(Arc::new(ScalarFunctionExpr::try_new(function, vec![value], schema, Arc::new(ConfigOptions::default()))?))
 }
 
@@ -161,7 +168,8 @@ pub struct ClockCast {
 }
 
 impl ClockCast {
-    pub fn new(to: DataType, is_try: bool) -> ScalarUDF {
+    /// The function that casts to a type, or to NULL what it does not hold.
+    pub fn function(to: DataType, is_try: bool) -> ScalarUDF {
         ScalarUDF::new_from_impl(ClockCast { to, is_try, signature: Signature::any(1, Volatility::Immutable) })
     }
 
@@ -213,7 +221,8 @@ pub struct ClockMove {
 }
 
 impl ClockMove {
-    pub fn new(is_plus: bool) -> ScalarUDF {
+    /// The function that adds, or subtracts.
+    pub fn function(is_plus: bool) -> ScalarUDF {
         ScalarUDF::new_from_impl(ClockMove { is_plus, signature: Signature::any(2, Volatility::Immutable) })
     }
 
@@ -309,6 +318,7 @@ mod tests {
                 let shown = clock.shown(instant, 1).unwrap();
                 let again = clock.instant(shown, 1).unwrap();
                 assert!(again <= instant && clock.shown(again, 1) == Some(shown), "{zone}: {instant} is shown as {shown}");
+                assert_eq!(clock.instant_near(shown, instant, 1), Some(instant), "{zone}");
             }
         }
     }

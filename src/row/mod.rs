@@ -22,7 +22,7 @@ mod sums;
 mod updates;
 
 pub use bytes::{ByteRows, Bytes, Offsets};
-pub use codec::{Codec, day, fixed_len, instant, instant_bytes, null_row, prefix_len};
+pub use codec::{Codec, fixed_len, instant, instant_bytes, milliseconds, null_row, prefix_len};
 pub use sums::{Digits, SlotLayout, Sums, SumsContainer, SumsRef};
 pub use updates::{ByKey, SumUpdates, ToFirst, Updates, UpdatesBuilder, key_hash};
 

@@ -285,13 +285,13 @@ impl Buffer {
     }
 
     /// How many bytes it has: a multiple of eight.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.len() * size_of::<u64>()
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the memory is initialised and as long, and is borrowed as long as the buffer is.
-        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().as_ptr(), self.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().as_ptr(), self.size()) }
     }
 }
 

@@ -96,6 +96,8 @@ pub struct CsvDecoder {
     /// The fields of the records found, record after record, and the line of each record.
     spans: Vec<Span>,
     lines: Vec<u64>,
+    /// What was found that is no record: its line, and what is wrong.
+    wrong: Vec<(u64, String)>,
 }
 
 impl CsvDecoder {
@@ -111,13 +113,14 @@ impl CsvDecoder {
             width,
             spans: Vec::new(),
             lines: Vec::new(),
+            wrong: Vec::new(),
         })
     }
 
     /// Finds records from the front; gives where the first byte is that is none of theirs.
     fn find(&mut self, bytes: &[u8], mut tail: Tail) -> Result<usize> {
         let mut at = 0;
-        while at < bytes.len() && self.lines.len() < self.rows.room() {
+        while at < bytes.len() && self.lines.len() + self.rows.weight_of(self.wrong.len()) < self.rows.room() {
             let line = self.rows.place.line;
             if let Some(next) = self.pass_over(bytes, at, tail) {
                 at = next;
@@ -128,7 +131,7 @@ impl CsvDecoder {
                 Found::Record(next) => next,
                 Found::Wrong(next, message) => {
                     self.spans.truncate(before);
-                    self.rows.reject(line, &message);
+                    self.wrong.push((line, message));
                     self.rows.place.line += count_lines(&bytes[at..next]);
                     at = next;
                     continue;
@@ -136,7 +139,7 @@ impl CsvDecoder {
                 Found::Half { quoted: true } if tail != Tail::More => {
                     let column = self.spans.len() - before + 1;
                     self.spans.truncate(before);
-                    self.rows.reject(line, &format!(", column {column}: a quote that opens here is never closed"));
+                    self.wrong.push((line, format!(", column {column}: a quote that opens here is never closed")));
                     // Only its line is lost: the quote is likelier a slip than what follows.
                     at += line_end(&bytes[at..]);
                     self.rows.place.line += 1;
@@ -161,7 +164,7 @@ impl CsvDecoder {
                 let found = self.spans.len() - before;
                 self.spans.truncate(before);
                 let plural = if found == 1 { "" } else { "s" };
-                self.rows.reject(line, &format!(": {found} field{plural} where there must be {}", self.width));
+                self.wrong.push((line, format!(": {found} field{plural} where there must be {}", self.width)));
             }
         }
         Ok(at)
@@ -237,7 +240,7 @@ impl CsvDecoder {
         Ok(())
     }
 
-    /// Fills the columns with the records found.
+    /// Fills the columns with the records found, and turns down what is wrong, in the order of lines.
     fn fill(&mut self, bytes: &[u8]) {
         let count = self.lines.len();
         let mut faults: Vec<(usize, usize, String)> = Vec::new();
@@ -271,8 +274,10 @@ impl CsvDecoder {
         let before = self.rows.len();
         for (row, _, message) in faults {
             self.rows.drop_row(before + row);
-            self.rows.reject(self.lines[row], &message);
+            self.wrong.push((self.lines[row], message));
         }
+        self.wrong.sort_by_key(|(line, _)| *line);
+        self.wrong.drain(..).for_each(|(line, message)| self.rows.reject(line, &message));
         self.rows.appended(count);
         self.spans.clear();
         self.lines.clear();

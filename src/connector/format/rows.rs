@@ -51,6 +51,11 @@ impl Rows {
         self.batch.saturating_sub(self.len + self.errors.len())
     }
 
+    /// How much room so many errors take.
+    pub fn weight_of(&self, errors: usize) -> usize {
+        if self.skip { 0 } else { errors }
+    }
+
     /// Whether there is anything to take.
     pub fn is_empty(&self) -> bool {
         self.len == 0 && self.errors.is_empty()

@@ -24,7 +24,7 @@ impl<'s> Renderer<'s, '_> {
 
     pub(super) fn is_arranged(&self, arrangement: &Arrangement) -> bool {
         let id = arrangement.fingerprint();
-        self.arrangements.contains_key(&id) || self.registry.entries.contains_key(&id)
+        self.arrangements.contains_key(&id) || self.registry.importable(id, self.publish).is_some()
     }
 
     /// An arrangement that is there: in this dataflow, or kept by another.
@@ -32,7 +32,7 @@ impl<'s> Renderer<'s, '_> {
         if let Some(arranged) = self.arrangements.get(&id) {
             return Ok(Some(arranged.clone()));
         }
-        let Some(entry) = self.registry.entries.get(&id) else { return Ok(None) };
+        let Some(entry) = self.registry.importable(id, self.publish) else { return Ok(None) };
         self.depends.insert(entry.dataflow);
         let errors = entry.errors.clone();
         let (kept, button) = match entry.trace.clone() {
@@ -165,9 +165,10 @@ impl<'s> Renderer<'s, '_> {
         Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
     }
 
-    /// Notes an operator that holds rows until their time comes, which these columns say.
-    pub(super) fn note_waiting(&mut self, plan: &Plan, times: &[Column], held: Ask) {
+    /// Notes an operator that holds rows until their time comes.
+    pub(super) fn note_waiting(&mut self, plan: &Plan, held: Ask) {
         let Some(dataflow) = self.publish else { return };
+        let Some(crate::plan::Waiting { times, .. }) = plan.waiting() else { return };
         let label = || Label {
             view: self.view.clone(),
             operator: operator(plan.node()).to_owned(),

@@ -159,6 +159,8 @@ impl Scopes {
         let bytes = |id: ScopeId| names.get(&records.get(id).name).0;
         self.timers.take(before, |id| records.get(id).due, |id| due.push((prefix(bytes(id)), id)));
         due.sort_unstable_by(|(a, a_id), (b, b_id)| a.cmp(b).then_with(|| bytes(*a_id).cmp(bytes(*b_id))));
+        // A version that is to be looked at again may have been waked twice.
+        due.dedup();
         due
     }
 

@@ -16,6 +16,7 @@ use datafusion_optimizer::AnalyzerRule;
 use super::literals::with_expressions;
 use super::zones;
 use crate::plan::moments::{finer_type, finer_unit};
+use crate::sql::functions::multiplied;
 
 /// See the module.
 #[derive(Debug)]
@@ -63,12 +64,13 @@ fn finer(moment: &Expr, by: &Expr, schema: &DFSchema) -> Result<Option<DataType>
     Ok(interval(by).and_then(|interval| finer_type(&data_type, interval)))
 }
 
-/// The literal interval that `expr` is, but for its sign.
+/// The literal interval that `expr` is, or is whole times of.
 fn interval(expr: &Expr) -> Option<&ScalarValue> {
     match expr {
         Expr::Literal(value, _) => Some(value),
         Expr::Negative(of) => interval(of),
         Expr::Alias(alias) => interval(&alias.expr),
-        _ => None,
+        // Whole times of it are moments of the same unit.
+        _ => interval(multiplied(expr)?),
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn clocks(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         if !eval::changes_clock(&of.get_type(schema)?, to) {
             return Ok(Transformed::no(node));
         }
-        Ok(Transformed::yes(eval::ClockCast::new(to.clone(), is_try).call(vec![of.as_ref().clone()])))
+        Ok(Transformed::yes(eval::ClockCast::function(to.clone(), is_try).call(vec![of.as_ref().clone()])))
     })
 }
 
@@ -139,5 +139,5 @@ fn moved(sum: &BinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
         (DataType::Interval(_), instant) if is_plus && of_zone(instant) => (&sum.right, &sum.left),
         _ => return Ok(None),
     };
-    Ok(Some(eval::ClockMove::new(is_plus).call(vec![instant.as_ref().clone(), by.as_ref().clone()])))
+    Ok(Some(eval::ClockMove::function(is_plus).call(vec![instant.as_ref().clone(), by.as_ref().clone()])))
 }
