@@ -151,7 +151,9 @@ fn two_processes_do_not_have_one_folder() {
 #[test]
 fn a_folder_that_cannot_be_made_or_written_to_is_named() {
     let folder = Folder::new().with("q.sql", PROGRAM).with("file", "");
-    for (state, what) in [("file/state", "file/state cannot be made: "), ("file", "file cannot be made: "), ("/proc/sys", "cannot be written: ")] {
+    for (state, what) in
+        [("file/state", "file/state cannot be made: "), ("file", "file cannot be made: "), ("/proc/sys", "cannot be written: ")]
+    {
         let output = weir(&folder, &["run", "-q", "q.sql", "--state", state]);
         assert_eq!(output.status.code(), Some(1), "{state}");
         assert!(errors(&output).starts_with("error: ") && errors(&output).contains(what), "{}", errors(&output));
@@ -180,7 +182,10 @@ fn a_full_disk_is_told_and_what_was_saved_before_stays() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("error: ") && said.contains("cannot be written: ") && said.contains("state/"), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "n\n30000\n", "the run itself goes on");
-    assert!(files(&folder.path().join("state"), "").iter().all(|file| !file.to_string_lossy().ends_with(".tmp")), "nothing half written is left");
+    assert!(
+        files(&folder.path().join("state"), "").iter().all(|file| !file.to_string_lossy().ends_with(".tmp")),
+        "nothing half written is left"
+    );
     assert!(weir(&folder, &["state", "state", "--verify"]).status.success());
     let output = run(&folder);
     assert!(output.status.success(), "with room again: {}", errors(&output));
@@ -223,5 +228,8 @@ fn a_damaged_file_of_rows_that_both_checkpoints_name_is_an_error_with_its_name()
     assert!(!rows.is_empty());
     rows.iter().for_each(|file| damage(file));
     let error = count(folder.path(), 40_000).err().expect("the rows are damaged").to_string();
-    assert!(error.contains("is whole: ") && error.contains(&rows[0].file_name().expect("a name").to_string_lossy().into_owned()), "{error}");
+    assert!(
+        error.contains("is whole: ") && error.contains(&rows[0].file_name().expect("a name").to_string_lossy().into_owned()),
+        "{error}"
+    );
 }

@@ -119,7 +119,8 @@ fn a_view_that_has_changed_starts_anew_with_all_that_reads_it_if_that_is_asked_f
 #[test]
 fn a_view_that_is_added_starts_from_the_tables_and_views_that_are_there() {
     let folder = forgetful();
-    let added = "CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS n FROM t GROUP BY k; CREATE MATERIALIZED VIEW x AS SELECT SUM(n) AS n FROM v;";
+    let added =
+        "CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS n FROM t GROUP BY k; CREATE MATERIALIZED VIEW x AS SELECT SUM(n) AS n FROM v;";
     let text = format!("{TABLE}{VIEW}{added}");
     for _ in 0..2 {
         let (engine, gone) = program(&folder).run(&text).expect("another run");
@@ -137,7 +138,8 @@ fn a_view_that_is_added_starts_from_the_tables_and_views_that_are_there() {
 #[test]
 fn what_a_program_says_no_longer_is_gone_and_named() {
     let folder = Folder::new();
-    let more = "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM v; CREATE TABLE u (a INT); CREATE MATERIALIZED VIEW x AS SELECT a FROM u;
+    let more =
+        "CREATE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM v; CREATE TABLE u (a INT); CREATE MATERIALIZED VIEW x AS SELECT a FROM u;
                 CREATE TABLE log (n BIGINT) WITH ('connector' = 'changelog'); INSERT INTO log SELECT n FROM w;";
     let then = "INSERT INTO t VALUES (1, 10); INSERT INTO u VALUES (3)";
     program(&folder).after(&format!("{TABLE}{VIEW}{more}"), then, SELECT).expect("the first run");
@@ -157,7 +159,9 @@ fn what_a_program_says_no_longer_is_gone_and_named() {
 #[test]
 fn rows_that_a_program_inserts_are_inserted_once_and_new_ones_beside_them() {
     let folder = Folder::new();
-    let text = format!("{TABLE}{VIEW}INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, 1); BEGIN; DELETE FROM t WHERE n = 7; INSERT INTO t VALUES (5, 5); COMMIT;");
+    let text = format!(
+        "{TABLE}{VIEW}INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, 1); BEGIN; DELETE FROM t WHERE n = 7; INSERT INTO t VALUES (5, 5); COMMIT;"
+    );
     for _ in 0..3 {
         assert_eq!(program(&folder).after(&text, "", SELECT).expect("a run"), ["(1, 2)", "(5, 5)"]);
     }
@@ -170,7 +174,8 @@ fn rows_that_a_program_inserts_are_inserted_once_and_new_ones_beside_them() {
 #[test]
 fn a_setting_that_a_view_was_made_under_is_the_programs_again() {
     let folder = Folder::new();
-    let text = format!("{TABLE}SET state_ttl = '10 s'; CREATE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS n FROM t GROUP BY k; RESET state_ttl;");
+    let text =
+        format!("{TABLE}SET state_ttl = '10 s'; CREATE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS n FROM t GROUP BY k; RESET state_ttl;");
     let then = "INSERT INTO t VALUES (1, 10); ADVANCE BY '15 s'; INSERT INTO t VALUES (2, 20);";
     assert_eq!(program(&folder).after(&text, then, SELECT).expect("a run"), ["(2, 20)"]);
     assert_eq!(program(&folder).after(&text, "", SELECT).expect("a run"), ["(2, 20)"]);
