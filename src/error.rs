@@ -25,6 +25,8 @@ pub enum Error {
     Data(String),
     /// A file or stream that cannot be read or written.
     Io(String),
+    /// A file of a checkpoint that is not as Weir wrote it: which, from what byte on, and how.
+    Damaged { file: String, offset: u64, what: String },
     /// The engine has stopped, and why.
     Stopped(String),
 }
@@ -89,6 +91,7 @@ impl fmt::Display for Error {
                 write!(f, "{kind} '{name}' cannot be dropped: {} read{} it", readers.join(", "), if readers.len() == 1 { "s" } else { "" })
             }
             Error::Invalid(message) | Error::Data(message) | Error::Io(message) => f.write_str(message),
+            Error::Damaged { file, offset, what } => write!(f, "{file} at byte {offset}: {what}"),
             Error::Unsupported(what) => write!(f, "not supported: {what}"),
             Error::Stopped(why) => write!(f, "the engine has stopped: {why}"),
         }

@@ -131,6 +131,11 @@ impl Table {
         matches!(self.storage, Storage::Memory)
     }
 
+    /// Whether it is a source that ends.
+    pub fn ends(&self) -> bool {
+        matches!(&self.storage, Storage::Connector { kind, .. } if kind.source && kind.bounded)
+    }
+
     /// The declaration for a connector, unless the table is in memory.
     pub fn spec(&self) -> Option<&TableSpec> {
         match &self.storage {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_null_array};
 use arrow::buffer::MutableBuffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::row::{RowConverter, Rows, SortField};
 
 use super::{Diff, Time, Updates};
@@ -150,6 +150,23 @@ pub fn day(row: &[u8]) -> Option<i32> {
     let (sentinel, rest) = row.split_first()?;
     let bytes = rest.first_chunk::<4>().filter(|_| *sentinel == 1)?;
     Some(i32::from_be_bytes(*bytes) ^ i32::MIN)
+}
+
+/// The time that an encoded row begins with in a column that is a DATE or TIMESTAMP, NULLs first, in whole milliseconds. None
+/// of a NULL.
+pub fn milliseconds(column: &Column, row: &[u8]) -> Option<i64> {
+    // A sentinel and eight bytes at most, which are inverted where the time sorts descending.
+    let mut time: Vec<u8> = row.iter().take(9).copied().collect();
+    if column.sort.descending {
+        time.iter_mut().skip(1).for_each(|byte| *byte = !*byte);
+    }
+    Some(match column.data_type {
+        DataType::Date32 => i64::from(day(&time)?) * 86_400_000,
+        DataType::Timestamp(TimeUnit::Second, _) => instant(&time)?.saturating_mul(1_000),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => instant(&time)?.div_euclid(1_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => instant(&time)?.div_euclid(1_000_000),
+        _ => instant(&time)?,
+    })
 }
 
 /// The encoding of a row in which every one of the columns is NULL.

@@ -20,6 +20,7 @@ use num_bigint::{BigInt, Sign};
 use smallvec::SmallVec;
 
 use super::bytes::Bounds;
+use super::columns::{Columns, Taken};
 use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
@@ -417,6 +418,26 @@ impl SumsContainer {
         self.rows.shrink_to_fit();
         self.slots.shrink_to_fit();
         self.bounds.fit();
+    }
+}
+
+impl SumsContainer {
+    /// Puts it away under a name.
+    pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
+        to.count(self.dense as usize);
+        to.put(&format!("{name}: rows"), &self.rows);
+        to.put(name, &self.slots);
+        self.bounds.put(name, to);
+    }
+
+    /// What was put away, if it is sums.
+    pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
+        let dense = u32::try_from(from.count()?).ok()?;
+        let (rows, slots): (Vec<i64>, Vec<i64>) = (from.column(&format!("{name}: rows"))?, from.column(name)?);
+        let bounds = Bounds::take(name, slots.len(), from).filter(|bounds| bounds.len() == rows.len())?;
+        // After the fixed places come pairs.
+        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(dense as usize).is_some_and(|sparse| sparse % 2 == 0);
+        (0..rows.len()).all(is_sums).then_some(SumsContainer { rows, dense, bounds, slots })
     }
 }
 

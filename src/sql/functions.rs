@@ -13,6 +13,7 @@ mod intervals;
 mod regexp_extract;
 mod split_index;
 mod timestamp_diff;
+mod to_char;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -82,6 +83,7 @@ impl Functions {
             ScalarUDF::new_from_impl(date_trunc::RoundTo::new(false)),
             ScalarUDF::new_from_impl(date_trunc::RoundTo::new(true)),
             ScalarUDF::new_from_impl(timestamp_diff::TimestampDiff::new()),
+            ScalarUDF::new_from_impl(to_char::ToChar::new()),
         ] {
             let flink = Arc::new(flink);
             insert(&mut scalar, flink.name(), flink.aliases(), &flink);

@@ -84,6 +84,8 @@ pub struct Planned {
     pub order: Vec<OrderBy>,
     /// The columns to show, as positions in `plan`'s rows: ORDER BY may need columns that are not shown.
     pub show: Vec<usize>,
+    /// Whether it asks what time it is, itself.
+    pub asks_time: bool,
 }
 
 /// One key of a final ORDER BY: a column of the plan's rows.
@@ -110,6 +112,7 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
     })?;
     frames::check(&logical)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
+    let asks_time = time::asks(&logical).map_err(planning)?;
     let logical = rules::apply(logical, purpose, said.is_bounded())?;
     let lower_query = |said| match query.emit_on_window_close {
         false => lower_query(&logical, said),
@@ -129,7 +132,7 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
         Purpose::Maintain => vec![],
         Purpose::Once { .. } => order.into_iter().map(|(column, options)| OrderBy { column, options }).collect(),
     };
-    Ok(Planned { plan: lower::named(plan, names), order, show: (0..visible).collect() })
+    Ok(Planned { plan: lower::named(plan, names), order, show: (0..visible).collect(), asks_time })
 }
 
 /// Plans a scalar expression over the columns of one row (a computed column, a default).

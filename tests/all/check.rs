@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use weir::engine::{Clock, Engine, Subscription};
 use weir::error::{Error, Result};
 
+use crate::kept::Kept;
 use crate::sqlite::Sqlite;
 use crate::value::{self, Row, Value, difference};
 use crate::world::{BASE_VIEWS, Script, Table};
@@ -77,10 +78,12 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 type Stop = (usize, Error);
 
 struct Run {
-    engine: Engine,
+    engine: Kept,
     sqlite: Sqlite,
     views: Vec<View>,
     report: Report,
+    /// Whether the engine is lost now and then.
+    loses: bool,
 }
 
 /// A case that Weir has made a view of.
@@ -97,12 +100,14 @@ struct View {
 enum Changelog {
     Sink(String),
     Subscription(Subscription),
+    /// Nothing but SELECT: a subscription ends with its engine.
+    None,
 }
 
 impl Run {
     /// Makes the tables and views, runs the script, and compares by SELECT after every step.
     fn new(cases: &[Case], script: &Script, workers: usize) -> Result<Self, Stop> {
-        let engine = Engine::builder().workers(workers).clock(Clock::Manual).build().map_err(|e| (0, e))?;
+        let engine = Kept::build(workers, script.losses, || Engine::builder().clock(Clock::Manual)).map_err(|e| (0, e))?;
         for table in Table::ALL {
             engine.execute(table.weir_definition()).map_err(|e| (0, e))?;
         }
@@ -110,11 +115,13 @@ impl Run {
             let definition = if i == 1 { view.replace("CREATE VIEW", "CREATE MATERIALIZED VIEW") } else { view.to_string() };
             engine.execute(&definition).map_err(|e| (0, e))?;
         }
-        let mut run = Run { engine, sqlite: Sqlite::new(), views: vec![], report: Report::default() };
+        let mut run = Run { engine, sqlite: Sqlite::new(), views: vec![], report: Report::default(), loses: script.losses.is_some() };
         for (step, changes) in script.steps.iter().enumerate() {
             if step == script.views_before.min(script.steps.len() - 1) {
                 run.create_views(cases, step, workers).map_err(|e| (step, e))?;
             }
+            let to_come = &script.steps[step..];
+            run.engine.once_in(5, |engine| lost(engine, step, &to_come[..to_come.len().min(2)])).map_err(|e| (step, e))?;
             run.make(step, changes).map_err(|e| (step, e))?;
             run.compare(step).map_err(|e| (step, e))?;
         }
@@ -155,12 +162,13 @@ impl Run {
         let name = format!("view_{i}");
         let columns = sink_columns(&self.engine.query(&format!("SELECT * FROM {name}"))?.schema());
         let changelog = match columns {
-            Some(columns) if (i + workers).is_multiple_of(2) => {
+            Some(columns) if (i + workers).is_multiple_of(2) || self.loses => {
                 let sink = format!("log_{i}");
                 self.engine.execute(&format!("CREATE TABLE {sink} ({columns}) WITH ('connector' = 'changelog')"))?;
                 self.engine.execute(&format!("INSERT INTO {sink} SELECT * FROM {name}"))?;
                 Changelog::Sink(sink)
             }
+            _ if self.loses => Changelog::None,
             _ => Changelog::Subscription(self.engine.subscribe(&name)?),
         };
         self.views.push(View { case: i, name, query: case.sqlite.clone(), changelog, expected: vec![], failed: false });
@@ -168,19 +176,10 @@ impl Run {
     }
 
     fn make(&mut self, step: usize, changes: &crate::world::Step) -> Result<()> {
+        let mut changes = changes.clone();
+        changes.changes.iter_mut().for_each(|change| change.make_in_sqlite(&self.sqlite));
         self.engine.advance_to(instant(step))?;
-        if changes.transaction {
-            self.engine.execute("BEGIN")?;
-        }
-        for change in &changes.changes {
-            let mut change = change.clone();
-            change.make_in_sqlite(&self.sqlite);
-            change.make_in_weir(&self.engine)?;
-        }
-        if changes.transaction {
-            self.engine.execute("COMMIT")?;
-        }
-        Ok(())
+        changes.make_in_weir(&self.engine)
     }
 
     fn compare(&mut self, step: usize) -> Result<()> {
@@ -217,6 +216,7 @@ impl Run {
             let changes = match view.changelog {
                 Changelog::Sink(sink) => sink_changes(&logs[&sink]),
                 Changelog::Subscription(subscription) => subscription_changes(subscription).map_err(|e| (last, e))?,
+                Changelog::None => continue,
             };
             if let Some((step, message)) = integrate(&changes, &view.expected)
                 && !view.failed
@@ -225,6 +225,14 @@ impl Run {
             }
         }
         Ok(self.report)
+    }
+}
+
+/// Makes steps that the engine will not know of.
+fn lost(engine: &Engine, first: usize, steps: &[crate::world::Step]) {
+    for (step, changes) in steps.iter().enumerate() {
+        // What is wrong with them comes out when they are made again.
+        let _ = engine.advance_to(instant(first + step)).and_then(|()| changes.make_in_weir(engine));
     }
 }
 

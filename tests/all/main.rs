@@ -5,6 +5,7 @@
 //! - [`comparisons`]: what is compared is compared exactly, whatever the types.
 //! - [`over`]: OVER windows on time equal SQLite run from scratch, in long partitions.
 //! - [`retention`]: what views remember and publish on random timelines, beside a model, and by hand.
+//! - [`durability`]: an engine whose process is lost goes on as if it had not been.
 //! - [`asof`]: as-of and temporal joins under random changes of both sides equal SQLite's latest rows.
 //! - [`temporal_joins`]: as-of and temporal joins under an event clock publish what a model does, in whatever order rows come.
 //! - [`temporal`]: views over NOW() are at every instant what SQLite computes for that instant.
@@ -17,10 +18,11 @@
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`bench`]: `weir bench`: every query runs, and what is said of it.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
+//! - [`query_orders`]: what these files publish is the same in whatever order their input comes.
 //!
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
 //! [`world`] makes tables change, [`published`] adds up what a view says, [`check`] runs views beside SQLite, [`shrink`] makes
-//! a failure small enough to read.
+//! a failure small enough to read, [`kept`] is an engine that is lost now and then.
 
 mod asof;
 mod bench;
@@ -30,14 +32,17 @@ mod closing;
 mod command;
 mod comparisons;
 mod derived;
+mod durability;
 mod event_time;
 mod generator;
+mod kept;
 mod nexmark;
 mod oracle;
 mod oracle_queries;
 mod over;
 mod published;
 mod query_files;
+mod query_orders;
 mod random_queries;
 mod retention;
 mod scripts;

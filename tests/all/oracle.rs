@@ -15,11 +15,11 @@ const ROWS: usize = 25;
 /// How many failing queries are shrunk; the others are listed.
 const SHRUNK: usize = 6;
 
-fn check(seed: u64, workers: usize) {
+fn check(seed: u64, workers: usize, losses: Option<u64>) {
     let only = std::env::var("WEIR_ORACLE_ONLY").unwrap_or_default();
     let queries: Vec<Query> = all().into_iter().filter(|query| query.name.contains(&only)).collect();
     let cases: Vec<Case> = queries.iter().map(Query::case).collect();
-    let script = Script::random(seed, STEPS, ROWS);
+    let script = Script { losses, ..Script::random(seed, if losses.is_some() { STEPS / 2 } else { STEPS }, ROWS) };
     let report = run(&cases, &script, workers);
     let mut complaints = vec![];
     for (i, why) in &report.refused {
@@ -42,12 +42,18 @@ fn check(seed: u64, workers: usize) {
 
 #[test]
 fn every_view_and_changelog_equals_sqlite_after_every_step_on_one_worker() {
-    check(1, 1);
+    check(1, 1, None);
 }
 
 #[test]
 fn every_view_and_changelog_equals_sqlite_after_every_step_on_two_workers() {
-    check(2, 2);
+    check(2, 2, None);
+}
+
+#[test]
+fn every_view_and_changelog_equals_sqlite_after_every_step_though_the_engine_is_lost_between_steps() {
+    check(3, 1, Some(3));
+    check(4, 2, Some(4));
 }
 
 /// The test of the test: an expected result that is always empty would prove nothing.

@@ -59,6 +59,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// The step before which the views are created.
     pub views_before: usize,
+    /// The engine is lost now and then, and begins again with what its folder has: how, by this seed.
+    pub losses: Option<u64>,
 }
 
 impl Table {
@@ -162,7 +164,7 @@ impl Script {
         let mut rng = StdRng::seed_from_u64(seed);
         let sqlite = Sqlite::new();
         let steps = (0..steps).map(|_| random_step(&mut rng, &sqlite, rows)).collect();
-        Script { steps, views_before: rng.random_range(0..3) }
+        Script { steps, views_before: rng.random_range(0..3), losses: None }
     }
 }
 
@@ -220,6 +222,17 @@ fn random_diffs(rng: &mut StdRng, table: Table, present: &[Row]) -> Change {
         }
     }
     Change::Diffs { table, rows }
+}
+
+impl Step {
+    /// Makes the step in Weir.
+    pub fn make_in_weir(&self, engine: &Engine) -> Result<()> {
+        if self.transaction {
+            engine.execute("BEGIN")?;
+        }
+        self.changes.iter().try_for_each(|change| change.make_in_weir(engine))?;
+        if self.transaction { engine.execute("COMMIT").map(drop) } else { Ok(()) }
+    }
 }
 
 impl Change {

@@ -6,8 +6,9 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, internal_err, plan_datafusion_err, plan_err};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility, cast, lit};
-use datafusion_functions::datetime::to_char;
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit};
+
+use super::to_char::ToChar;
 
 /// DATE_FORMAT(timestamp, date or string, pattern).
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -43,7 +44,8 @@ impl ScalarUDFImpl for DateFormat {
             DataType::Timestamp(..) => instant,
             _ => cast(instant, DataType::Timestamp(TimeUnit::Millisecond, None)),
         };
-        Ok(ExprSimplifyResult::Simplified(to_char().call(vec![instant, lit(chrono_pattern(&pattern)?)])))
+        let to_char = ScalarUDF::new_from_impl(ToChar::new());
+        Ok(ExprSimplifyResult::Simplified(to_char.call(vec![instant, lit(chrono_pattern(&pattern)?)])))
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {

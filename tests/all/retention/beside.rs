@@ -13,6 +13,7 @@ use super::model::{Cell, Moment, Row, World};
 use super::plans::View;
 use super::plug::Plug;
 use super::tables::{Changes, Event, Statement, Table, Tables, pour};
+use crate::kept::Kept;
 use crate::value::{self, Value};
 
 /// Views, and what happens to the tables that they read.
@@ -22,6 +23,8 @@ pub struct Timeline {
     pub events: Vec<Event>,
     /// How many events there are from one look to the next.
     pub stretch: usize,
+    /// The engine is lost now and then, and begins again with what its folder has: how, by this seed.
+    pub losses: Option<u64>,
 }
 
 /// A view, perhaps over others.
@@ -69,7 +72,7 @@ struct Watch {
 
 /// The engine's side.
 struct Run {
-    engine: Engine,
+    engine: Kept,
     plug: Plug,
     is_plugged: bool,
     watches: Vec<Watch>,
@@ -148,7 +151,9 @@ impl Run {
     /// Makes the tables.
     fn new(timeline: &Timeline, workers: usize) -> Result<Self> {
         let plug = Plug::default();
-        let engine = Engine::builder().workers(workers).clock(Clock::Manual).output(Box::new(plug.clone())).build()?;
+        let output = plug.clone();
+        let make = move || Engine::builder().clock(Clock::Manual).output(Box::new(output.clone()));
+        let engine = Kept::build(workers, timeline.losses, make)?;
         timeline.tables().iter().try_for_each(|table| engine.execute(table.definition()).map(drop))?;
         if timeline.stretch > 1 {
             engine.execute(Plug::DEFINITIONS)?;
@@ -177,18 +182,21 @@ impl Run {
     }
 
     fn make(&self, event: &Event) -> Result<()> {
-        match event {
-            Event::Advance(by) => self.engine.execute(&format!("ADVANCE BY '{by} ms'")).map(drop),
-            Event::Change(statements) => match statements.as_slice() {
-                [statement] => statement.make_in(&self.engine),
-                statements => {
-                    self.engine.execute("BEGIN")?;
-                    statements.iter().try_for_each(|statement| statement.make_in(&self.engine))?;
-                    self.engine.execute("COMMIT").map(drop)
-                }
-            },
-            Event::Define(_) | Event::Drop(_) => Ok(()),
-        }
+        make_in_engine(&self.engine, event)
+    }
+
+    /// Perhaps loses the engine, after it has made some of the events to come.
+    fn perhaps_lose(&mut self, tables: &Tables, to_come: &[Event]) -> Result<()> {
+        self.pull_plug();
+        let mut tables = tables.clone();
+        let to_come = to_come.iter().take_while(|event| matches!(event, Event::Advance(_) | Event::Change(_)));
+        self.engine.once_in(4, |engine| {
+            for event in to_come.take(3) {
+                let (event, _) = make_in_model(&mut World::default(), &mut tables, event);
+                // What is wrong with it comes out when it is made again.
+                let _ = make_in_engine(engine, &event);
+            }
+        })
     }
 
     /// Makes an event without waiting for anything, while the first worker is held up.
@@ -221,6 +229,21 @@ impl Run {
             row
         });
         Ok(texts("op").zip(texts("at")).zip(rows).map(|((op, at), row)| Change { op, at, row }).collect())
+    }
+}
+
+fn make_in_engine(engine: &Engine, event: &Event) -> Result<()> {
+    match event {
+        Event::Advance(by) => engine.execute(&format!("ADVANCE BY '{by} ms'")).map(drop),
+        Event::Change(statements) => match statements.as_slice() {
+            [statement] => statement.make_in(engine),
+            statements => {
+                engine.execute("BEGIN")?;
+                statements.iter().try_for_each(|statement| statement.make_in(engine))?;
+                engine.execute("COMMIT").map(drop)
+            }
+        },
+        Event::Define(_) | Event::Drop(_) => Ok(()),
     }
 }
 
@@ -279,6 +302,7 @@ pub fn run(timeline: &Timeline, workers: usize) -> Result<(), Failure> {
     for (i, event) in timeline.events.iter().enumerate() {
         let fails = |failure: Failure| Failure { event: Some(i), ..failure };
         let breaks = |error: weir::error::Error| fails(failure(None, error.to_string()));
+        run.perhaps_lose(&tables, &timeline.events[i..]).map_err(breaks)?;
         match event {
             Event::Define(number) => {
                 let Some(view) = timeline.view(*number) else { continue };

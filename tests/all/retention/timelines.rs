@@ -68,6 +68,12 @@ impl Timeline {
         Timeline { stretch: [2, 3, 6, usize::MAX][seed as usize / 2 % 4], ..timeline }
     }
 
+    /// A timeline, perhaps of which many steps come in one batch, whose engine is lost now and then.
+    pub fn with_losses(seed: u64) -> Self {
+        let timeline = if seed.is_multiple_of(3) { Self::in_bursts(seed) } else { Self::random(seed) };
+        Timeline { losses: Some(seed), ..timeline }
+    }
+
     fn with_events(seed: u64, count: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let kinds = Shape::OVER_TABLES + 3;
@@ -90,7 +96,7 @@ impl Timeline {
             views.push(view);
         }
         let crowd = if rng.random_bool(0.25) { Crowd::Many } else { Crowd::Few };
-        let mut timeline = Timeline { views, events: vec![], stretch: 1 };
+        let mut timeline = Timeline { views, events: vec![], stretch: 1, losses: None };
         let (of, mut tables) = (timeline.tables(), Tables::default());
         while timeline.events.len() < count {
             let event = Event::random(&mut rng, &of, crowd, &tables);
@@ -275,6 +281,11 @@ fn timelines_in_bursts_are_what_the_model_says_on_two_workers() {
 }
 
 #[test]
+fn timelines_whose_engine_is_lost_are_what_the_model_says_on_any_number_of_workers() {
+    assert_none(&failures(200..=240, Timeline::with_losses));
+}
+
+#[test]
 fn a_ttl_that_is_never_or_longer_than_the_timeline_changes_no_byte() {
     let long = Ttl::Of(1_000_000_000);
     for seed in 100..106 {
@@ -303,7 +314,7 @@ fn random_timelines_of_retention_are_what_the_model_says_for_as_long_as_you_like
     let (start, mut tried, mut found) = (Instant::now(), 0, vec![]);
     for seed in (first..).take_while(|_| start.elapsed() < time) {
         tried += 1;
-        let make = if seed / 2 % 2 == 0 { Timeline::random } else { Timeline::in_bursts };
+        let make = [Timeline::random, Timeline::in_bursts, Timeline::with_losses, Timeline::with_losses][seed as usize / 2 % 4];
         let new = failures(std::iter::once(seed), make);
         new.iter().for_each(|failure| println!("{failure}\n"));
         found.extend(new);
