@@ -27,7 +27,7 @@ INSERT INTO t VALUES (2, 2);
 ";
 
 /// What the program writes: a step at a time, by arithmetic.
-const WRITTEN: &str = "+I,1,10\n+I,2,20\n-U,1,10\n+U,1,11\n-U,2,20\n+U,2,22\n";
+const WRITTEN: &str = "+I,1,10\n+I,2,20\n-D,1,10\n+I,1,11\n-D,2,20\n+I,2,22\n";
 
 fn weir(folder: &Folder, arguments: &[&str]) -> Output {
     Command::new(WEIR).args(arguments).current_dir(folder.path()).output().expect("the binary runs")

@@ -71,7 +71,8 @@ fn folder(orders: i64) -> Folder {
     let mut rng = StdRng::seed_from_u64(orders.unsigned_abs());
     let (mut of_orders, mut of_payments) = (String::new(), String::new());
     for id in 0..orders {
-        let at = id * 40 + 5000 - rng.random_range(0..if rng.random_bool(0.01) { 5000 } else { 2500 });
+        let late = if rng.random_bool(0.01) { 5000 } else { 2500 };
+        let at = id * 40 + 5000 - rng.random_range(0..late);
         let (customer, amount) = (rng.random_range(0..40) + id / 2000 * 7, rng.random_range(1..100));
         writeln!(of_orders, "{id},{customer},{amount},{}", timestamp(at)).expect("text");
         if rng.random_bool(0.6) {
