@@ -69,9 +69,9 @@ struct Collect {
 }
 
 impl Deliver for Collect {
-    fn step(&mut self, _: Time, rows: Vec<(Vec<u8>, Diff)>) {
+    fn step(&mut self, _: Time, rows: &[(&[u8], Diff)]) {
         let codec = Codec::new(self.plan.row(), 0).expect("the result's rows");
-        let batch = codec.decode(rows.iter().map(|(row, _)| row.as_slice())).expect("rows of the result");
+        let batch = codec.decode(rows.iter().map(|(row, _)| *row)).expect("rows of the result");
         let mut seen = self.seen.lock().expect("nobody has panicked with it");
         for (index, (_, diff)) in rows.iter().enumerate() {
             *seen.entry(shown(&batch, index)).or_default() += diff;

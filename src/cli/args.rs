@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_not_there_is_unknown() {
-        assert_eq!(parse("weir state folder").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
+        assert_eq!(parse("weir status folder").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::InvalidSubcommand));
     }
 
     #[test]

@@ -10,13 +10,15 @@ use timely::dataflow::channels::pact::DistributorPact;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
+use super::settle::changes;
 use super::state::{State, States};
+use crate::row::spine::Sealed;
 use crate::row::{Diff, Time, ToFirst, Updates, UpdatesBuilder};
 
 /// Takes the changes of complete steps. Lives on worker 0.
 pub trait Deliver {
     /// The changes of one step: rows as bytes, consolidated, in byte order; never none.
-    fn step(&mut self, time: Time, rows: Vec<(Vec<u8>, Diff)>);
+    fn step(&mut self, time: Time, rows: &[(&[u8], Diff)]);
     /// The messages of the errors that stand, when they have changed.
     fn errors(&mut self, errors: &BTreeMap<String, Diff>);
     /// All steps before `frontier` have been delivered.
@@ -37,10 +39,10 @@ pub fn deliver<'s>(
     states: &mut States,
 ) -> Stream<'s, Time, Updates> {
     let place = states.place("Sink");
-    let begins = place.begins;
-    let shared = Rc::new(RefCell::new(HeldBack::of(&place.found)));
+    let (id, begins) = (place.id(), place.begins);
+    let shared = Rc::new(RefCell::new(HeldBack::of(place.found)));
     let saved = Rc::clone(&shared);
-    states.keep(place.id(), move || saved.borrow().state());
+    states.keep(id, move || saved.borrow().state());
     let mut builder = OperatorBuilder::new("Sink".to_owned(), rows.scope());
     let to_first = || DistributorPact((|_| ToFirst) as fn(usize) -> ToFirst);
     let mut rows = builder.new_input(rows, to_first());
@@ -69,7 +71,7 @@ pub fn deliver<'s>(
                 }
                 let (time, (rows, errors)) = entry.remove_entry();
                 if let Some(receiver) = receiver.borrow_mut().as_mut() {
-                    shared.borrow_mut().step(time, &rows, &errors, receiver.as_mut());
+                    shared.borrow_mut().step(time, rows, &errors, receiver.as_mut());
                 }
             }
             if let Some(receiver) = receiver.borrow_mut().as_mut() {
@@ -102,26 +104,23 @@ fn split(updates: Updates, as_of: Time, mut give: impl FnMut(Time, Updates)) {
 /// Rows and errors that are not out.
 #[derive(Default)]
 struct HeldBack {
-    rows: Vec<(Vec<u8>, Diff)>,
+    rows: Vec<Updates>,
     errors: BTreeMap<String, Diff>,
 }
 
 impl HeldBack {
     /// The rows that were found. (The errors come again.)
-    fn of(found: &State) -> Self {
-        let rows = found.apart.iter().flat_map(|rows| (0..rows.len()).map(|index| (rows.row(index).to_vec(), rows.diff(index))));
-        HeldBack { rows: rows.collect(), errors: BTreeMap::new() }
+    fn of(found: State) -> Self {
+        HeldBack { rows: found.apart, errors: BTreeMap::new() }
     }
 
     /// The rows, for a checkpoint.
     fn state(&self) -> State {
-        let mut all = UpdatesBuilder::default();
-        self.rows.iter().for_each(|(row, diff)| all.push(row, &[], 0, *diff));
-        State { apart: all.into_containers(), ..State::default() }
+        State { apart: self.rows.clone(), ..State::default() }
     }
 
-    fn step(&mut self, time: Time, rows: &[Updates], errors: &[Updates], receiver: &mut dyn Deliver) {
-        self.rows.extend(each(rows).map(|(row, diff)| (row.to_vec(), diff)));
+    fn step(&mut self, time: Time, rows: Vec<Updates>, errors: &[Updates], receiver: &mut dyn Deliver) {
+        self.rows.extend(rows);
         if !errors.is_empty() {
             for (message, diff) in each(errors) {
                 *self.errors.entry(String::from_utf8_lossy(message).into_owned()).or_default() += diff;
@@ -129,14 +128,26 @@ impl HeldBack {
             self.errors.retain(|_, count| *count != 0);
             receiver.errors(&self.errors);
         }
-        differential_dataflow::consolidation::consolidate(&mut self.rows);
-        if self.errors.is_empty() && !self.rows.is_empty() {
-            receiver.step(time, std::mem::take(&mut self.rows));
+        if self.rows.is_empty() {
+            return;
         }
+        // Steps that were held back are one.
+        self.rows.iter_mut().for_each(|updates| updates.retime(|_| time));
+        let sealed = Sealed::of(self.rows.drain(..));
+        let changes: Vec<(&[u8], Diff)> = changes(&sealed).map(|change| (change.row, change.diff)).collect();
+        if self.errors.is_empty() {
+            if !changes.is_empty() {
+                receiver.step(time, &changes);
+            }
+            return;
+        }
+        let mut kept = UpdatesBuilder::default();
+        changes.iter().for_each(|(row, diff)| kept.push(row, &[], time, *diff));
+        self.rows = kept.into_containers();
     }
 }
 
-/// The rows of some containers, and how many more of each there are.
+/// The messages of some containers, and how many more of each there are.
 fn each(containers: &[Updates]) -> impl Iterator<Item = (&[u8], Diff)> {
     containers.iter().flat_map(|updates| (0..updates.len()).map(|index| (updates.row(index), updates.diff(index))))
 }

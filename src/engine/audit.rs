@@ -308,7 +308,8 @@ impl Auditor {
 }
 
 impl Deliver for Ear {
-    fn step(&mut self, time: Time, rows: Vec<(Vec<u8>, Diff)>) {
+    fn step(&mut self, time: Time, rows: &[(&[u8], Diff)]) {
+        let rows = rows.iter().map(|(row, diff)| (row.to_vec(), *diff)).collect();
         lock(&self.comparison).sides[self.side].waiting.insert(time, rows);
     }
 
@@ -559,16 +560,15 @@ mod tests {
     fn steps_are_compared_once_both_have_finished_them_however_far_ahead_one_is() {
         let comparison = Arc::new(Mutex::new(Comparison::default()));
         let [mut bounded, mut exact] = [BOUNDED, EXACT].map(|side| Ear { side, comparison: comparison.clone() });
-        let row = |row: &[u8], diff| vec![(row.to_vec(), diff)];
-        bounded.step(3, row(b"a", 1));
-        bounded.step(5, row(b"a", -1));
+        bounded.step(3, &[(b"a", 1)]);
+        bounded.step(5, &[(b"a", -1)]);
         bounded.complete(Some(9));
         assert_eq!(lock(&comparison).worst, 0, "the other has finished nothing");
-        exact.step(3, row(b"a", 1));
+        exact.step(3, &[(b"a", 1)]);
         exact.complete(Some(4));
         exact.complete(Some(6));
         assert_eq!(lock(&comparison).worst_at, Some(5));
-        exact.step(7, row(b"a", -1));
+        exact.step(7, &[(b"a", -1)]);
         exact.complete(None);
         let comparison = lock(&comparison);
         assert_eq!((comparison.differ, comparison.rows, comparison.difference.len()), (0, 0, 0));

@@ -72,7 +72,7 @@ impl Post {
 pub struct Watch(pub Post);
 
 impl Deliver for Watch {
-    fn step(&mut self, _: Time, _: Vec<(Vec<u8>, Diff)>) {}
+    fn step(&mut self, _: Time, _: &[(&[u8], Diff)]) {}
 
     fn errors(&mut self, errors: &BTreeMap<String, Diff>) {
         self.0.errors(errors);
@@ -106,11 +106,11 @@ impl Publish {
 }
 
 impl Deliver for Publish {
-    fn step(&mut self, time: Time, rows: Vec<(Vec<u8>, Diff)>) {
+    fn step(&mut self, time: Time, rows: &[(&[u8], Diff)]) {
         if self.failed {
             return;
         }
-        let result = self.order.changes(time, &rows).and_then(|changes| self.sink.write(&changes));
+        let result = self.order.changes(time, rows).and_then(|changes| self.sink.write(&changes));
         self.dirty = true;
         self.note(result);
     }
@@ -143,8 +143,8 @@ impl Send {
 }
 
 impl Deliver for Send {
-    fn step(&mut self, time: Time, rows: Vec<(Vec<u8>, Diff)>) {
-        let decoded = self.codec.decode(rows.iter().map(|(row, _)| row.as_slice()));
+    fn step(&mut self, time: Time, rows: &[(&[u8], Diff)]) {
+        let decoded = self.codec.decode(rows.iter().map(|(row, _)| *row));
         let update = decoded.map(|batch| Update { at: time::ms(time), rows: batch, diffs: rows.iter().map(|(_, diff)| *diff).collect() });
         // A subscriber that is gone is no error: its dataflow is about to be taken down.
         let _gone = self.to.send(update);
@@ -175,14 +175,18 @@ impl Order {
         Ok(Order { codec: Codec::new(row, 0)?, key_codec: Codec::new(&key_row, key.len())?, key })
     }
 
-    fn changes(&self, time: Time, rows: &[(Vec<u8>, Diff)]) -> Result<Changes> {
-        let batch = self.codec.decode(rows.iter().map(|(row, _)| row.as_slice()))?;
+    fn changes(&self, time: Time, rows: &[(&[u8], Diff)]) -> Result<Changes> {
+        let batch = self.codec.decode(rows.iter().map(|(row, _)| *row))?;
+        if self.key.is_empty() && rows.iter().all(|(_, diff)| *diff == 1) {
+            // They are in order.
+            return Ok(Changes { at: time::ms(time), rows: batch, kinds: vec![RowKind::Insert; rows.len()] });
+        }
         let keys: Vec<ArrayRef> = self.key.iter().map(|column| batch.column(*column).clone()).collect();
         let keys = self.key_codec.encode_keys(&keys)?;
         let key = |index: usize| keys.as_ref().map_or(&[][..], |keys| keys.row(index).data());
         let removal_first = |index: usize| rows[index].1 > 0;
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by(|a, b| (key(*a), removal_first(*a), &rows[*a].0).cmp(&(key(*b), removal_first(*b), &rows[*b].0)));
+        order.sort_by(|a, b| (key(*a), removal_first(*a), rows[*a].0).cmp(&(key(*b), removal_first(*b), rows[*b].0)));
 
         let (mut indices, mut kinds) = (Vec::with_capacity(order.len()), Vec::with_capacity(order.len()));
         let keyed = keys.is_some();

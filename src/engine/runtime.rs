@@ -594,7 +594,7 @@ mod tests {
     struct Failing;
 
     impl Deliver for Failing {
-        fn step(&mut self, _: Time, _: Vec<(Vec<u8>, Diff)>) {
+        fn step(&mut self, _: Time, _: &[(&[u8], Diff)]) {
             panic!("on purpose");
         }
 

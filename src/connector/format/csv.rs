@@ -8,6 +8,7 @@
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::column::{Bytes, shown};
 use super::{Decoder, Encoder, Rows, Tail, append_only, changelog, json, rows};
@@ -196,7 +197,7 @@ impl CsvDecoder {
                     None => return Found::Half { quoted: true },
                 }
             } else {
-                let length = bytes[at..].iter().take_while(|&&byte| byte != self.dialect.delimiter && byte != b'\n').count();
+                let length = memchr2(self.dialect.delimiter, b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
                 bare(bytes, at, at + length)
             };
             self.spans.push(span);
@@ -317,7 +318,7 @@ fn bare(bytes: &[u8], start: usize, end: usize) -> (Span, usize) {
 fn quoted(bytes: &[u8], at: usize, quote: u8, ended: bool) -> Option<(Span, usize)> {
     let (start, mut end, mut form) = (at + 1, at + 1, Form::Quoted);
     loop {
-        end += bytes[end..].iter().position(|&byte| byte == quote)?;
+        end += memchr(quote, &bytes[end..])?;
         match bytes.get(end + 1) {
             Some(&next) if next == quote => form = Form::Escaped,
             None if !ended => return None,
@@ -343,11 +344,11 @@ fn unescaped(bytes: &[u8], span: Span, quote: u8) -> Vec<u8> {
 
 /// Where the line after this one begins.
 fn line_end(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1)
+    memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1)
 }
 
 fn count_lines(record: &[u8]) -> u64 {
-    record.iter().filter(|&&byte| byte == b'\n').count() as u64
+    memchr_iter(b'\n', record).count() as u64
 }
 
 /// Encodes csv.

@@ -282,7 +282,9 @@ fn a_view_that_is_added_after_a_setting_is_made_under_it() {
     let folder = Folder::new();
     let text = |more: &str| {
         let view = "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(n) AS n FROM t GROUP BY k;";
-        format!("{TABLE}SET state_ttl = '10 s';{view}{more}RESET state_ttl; CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;")
+        format!(
+            "{TABLE}SET state_ttl = '10 s';{view}{more}RESET state_ttl; CREATE MATERIALIZED VIEW w AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;"
+        )
     };
     program(&folder).after(&text(""), "INSERT INTO t VALUES (1, 10)", SELECT).expect("a run");
     let more = "CREATE MATERIALIZED VIEW x AS SELECT k, MAX(n) AS n FROM t GROUP BY k;";
@@ -296,8 +298,13 @@ fn a_view_that_is_added_after_a_setting_is_made_under_it() {
 #[test]
 fn the_rows_that_a_program_puts_into_a_table_are_put_in_again_when_it_starts_anew() {
     let folder = Folder::new();
-    let text = |column: &str| format!("CREATE TABLE t (k INT, {column} BIGINT); INSERT INTO t VALUES (1, 10); CREATE TABLE u (a INT); INSERT INTO u VALUES (7);");
-    assert_eq!(program(&folder).after(&text("n"), "INSERT INTO t VALUES (2, 2)", "SELECT k, n FROM t").expect("a run"), ["(1, 10)", "(2, 2)"]);
+    let text = |column: &str| {
+        format!("CREATE TABLE t (k INT, {column} BIGINT); INSERT INTO t VALUES (1, 10); CREATE TABLE u (a INT); INSERT INTO u VALUES (7);")
+    };
+    assert_eq!(
+        program(&folder).after(&text("n"), "INSERT INTO t VALUES (2, 2)", "SELECT k, n FROM t").expect("a run"),
+        ["(1, 10)", "(2, 2)"]
+    );
     let discarding = Program { discards: true, ..program(&folder) };
     for _ in 0..2 {
         assert_eq!(discarding.after(&text("m"), "", "SELECT k, m FROM t").expect("another run"), ["(1, 10)"]);
@@ -341,7 +348,9 @@ fn a_program_that_drops_and_makes_again_is_as_it_was_however_often_it_is_run() {
         engine.shutdown().expect("it ends");
     }
     // Without what was dropped it is the same.
-    let text = format!("{TABLE} INSERT INTO t VALUES (1, 10); CREATE MATERIALIZED VIEW v AS SELECT n FROM t; CREATE MATERIALIZED VIEW w AS SELECT n + 1 AS n FROM v;");
+    let text = format!(
+        "{TABLE} INSERT INTO t VALUES (1, 10); CREATE MATERIALIZED VIEW v AS SELECT n FROM t; CREATE MATERIALIZED VIEW w AS SELECT n + 1 AS n FROM v;"
+    );
     let (engine, gone) = program(&folder).run(&text).expect("a run");
     assert_eq!(gone, Vec::<String>::new());
     assert_eq!(shown(&engine, "SELECT n FROM w").expect("rows"), ["(11)"]);
