@@ -46,7 +46,8 @@ fn the_same_seed_gives_the_same_rows_and_another_one_others() {
     let rows = |options: &[&str]| datagen(&columns, &[&["number-of-rows=200"], options].concat()).rows;
     assert_eq!(rows(&["seed=1"]), rows(&["seed=1"]));
     assert_ne!(rows(&["seed=1"]), rows(&["seed=2"]));
-    let slowly = generate(&columns, &["connector=datagen", "rows-per-second=2000", "number-of-rows=200", "seed=1"]);
+    let spec = spec(&Folder::new(), &columns, &["connector=datagen", "rows-per-second=2000", "number-of-rows=200", "seed=1"]);
+    let slowly = read_on(&spec, open_in_batches(&spec, None, 7).unwrap());
     assert!(slowly.batches > 1);
     assert_eq!(slowly.rows, rows(&["seed=1"]), "how rows are batched does not matter");
 }
