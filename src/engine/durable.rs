@@ -358,6 +358,25 @@ impl Session {
         }
     }
 
+    /// What was gathered could not be built, and is not there any more: the journal forgets what defined it.
+    pub fn note_unbuilt(&self, member: &Member) {
+        let defined = match member {
+            Member::View(name) => Defined::View(name.clone()),
+            Member::Job(name) => match self.catalog.job(name) {
+                Ok(job) => Defined::Job(job.sink.clone()),
+                Err(_) => return,
+            },
+            Member::Subscription(_) => return,
+        };
+        if let Some(durable) = &self.durable {
+            let mut journal = lock(&durable.journal);
+            if let Some(last) = journal.entries.iter().rposition(|entry| entry.defines() == [defined.clone()]) {
+                journal.entries.remove(last);
+            }
+        }
+    }
+
+    /// The numbers that come next.
     pub fn numbers(&self) -> Numbers {
         let dataflow = self.driver.runtime().next_dataflow();
         Numbers { relation: self.catalog.next_relation(), dataflow, alterations: self.alterations }

@@ -250,6 +250,7 @@ impl Session {
                 }
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
+                    members.iter().for_each(|member| self.note_unbuilt(member));
                     members.iter().for_each(|member| drop(self.catalog.remove(member)));
                     self.count_jobs();
                     failed = failed.and(Err(error));
