@@ -433,6 +433,10 @@ impl TextSource {
 }
 
 impl Source for TextSource {
+    fn want(&mut self, columns: &[bool]) {
+        self.decoder.want(columns);
+    }
+
     fn read(&mut self) -> Result<Read> {
         loop {
             self.decode()?;

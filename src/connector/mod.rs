@@ -124,6 +124,10 @@ pub trait Source: Send {
     /// where reading returns nothing, past input that is skipped.
     fn position(&self) -> Position;
 
+    /// Says which columns are looked at, before anything is read. Of a nullable VARCHAR column that nobody looks at the source
+    /// need not read the text, and may give NULLs.
+    fn want(&mut self, _columns: &[bool]) {}
+
     /// Whether it ends by itself.
     fn is_bounded(&self) -> bool;
 

@@ -190,13 +190,20 @@ impl Driver {
     }
 
     /// Starts to read sources for a dataflow, which engine time follows if they `lead`; each from its position, or else from its
-    /// beginning. One that cannot be opened is a failure of it, for whoever asks.
-    pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>, from: &Positions) -> Result<()> {
+    /// beginning. One that cannot be opened is a failure of it, for whoever asks. With each comes which of its physical columns
+    /// are looked at.
+    pub fn read(
+        &self,
+        dataflow: DataflowId,
+        lead: bool,
+        tables: impl IntoIterator<Item = (Arc<Table>, Vec<bool>)>,
+        from: &Positions,
+    ) -> Result<()> {
         let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
-        for table in tables {
+        for (table, wanted) in tables {
             let from = from.get(&(dataflow, table.id));
             match self
-                .open(&table, from)
+                .open(&table, &wanted, from)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
                 Ok(mut reader) => {
@@ -415,8 +422,9 @@ impl Driver {
         }
     }
 
-    fn open(&self, table: &Table, from: Option<&Position>) -> Result<Box<dyn Source>> {
-        let source = open(table, from)?;
+    fn open(&self, table: &Table, wanted: &[bool], from: Option<&Position>) -> Result<Box<dyn Source>> {
+        let mut source = open(table, from)?;
+        source.want(wanted);
         Ok(match &self.meter {
             None => source,
             Some(meter) => meter.around(source),

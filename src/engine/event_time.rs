@@ -137,6 +137,12 @@ impl EventTime {
         TimeColumn { column: self.column, changes }
     }
 
+    /// The columns from which a row's time and watermark are.
+    pub fn columns(&self) -> Vec<usize> {
+        let Step::Project(columns) = &self.project else { return vec![] };
+        columns.iter().flat_map(|(value, _)| collect_columns(value)).map(|column| column.index()).collect()
+    }
+
     /// Times for rows with all their columns. A row of which `needs_no_time` has time 0 where it has none: the removal of a
     /// key comes without the rest of the row.
     pub fn stamp(&self, table: &str, rows: &RecordBatch, needs_no_time: impl Fn(usize) -> bool) -> Stamped {

@@ -112,6 +112,10 @@ impl Source for Halting {
         self.source.read()
     }
 
+    fn want(&mut self, columns: &[bool]) {
+        self.source.want(columns);
+    }
+
     fn position(&self) -> Position {
         self.source.position()
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::{self, Literal};
+use datafusion_physical_expr::utils::collect_columns;
 
 use crate::error::{Error, Result};
 use crate::eval;
@@ -27,6 +28,44 @@ pub(super) fn gets<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Vec<Relatio
     found.sort();
     found.dedup();
     found
+}
+
+/// Which columns plans look at of a relation's rows as they come.
+pub(super) fn wanted<'a>(plans: impl IntoIterator<Item = &'a Plan>, relation: RelationId, columns: usize) -> Vec<bool> {
+    let (mut seen, mut wanted) = (HashSet::new(), vec![false; columns]);
+    let mut open: Vec<&Plan> = plans.into_iter().collect();
+    let gets = |plan: &Plan| matches!(plan.node(), Node::Get { id, .. } if *id == relation);
+    if open.iter().any(|plan| gets(plan)) {
+        return vec![true; columns];
+    }
+    while let Some(plan) = open.pop() {
+        if !seen.insert(plan.fingerprint()) {
+            continue;
+        }
+        for input in plan.inputs() {
+            match plan.node() {
+                Node::Linear { steps, .. } if gets(input) => want_of_steps(steps, &mut wanted),
+                _ if gets(input) => wanted.fill(true),
+                _ => open.push(input),
+            }
+        }
+    }
+    wanted
+}
+
+/// Which columns a chain of steps looks at, up to where it replaces them all.
+fn want_of_steps(steps: &[Step], wanted: &mut [bool]) {
+    for step in steps {
+        match step {
+            Step::Filter(predicate) => collect_columns(predicate).iter().for_each(|column| wanted[column.index()] = true),
+            Step::Project(columns) => {
+                let used = columns.iter().flat_map(|(value, _)| collect_columns(value));
+                return used.for_each(|column| wanted[column.index()] = true);
+            }
+            Step::Unnest { .. } => break,
+        }
+    }
+    wanted.fill(true);
 }
 
 /// A reference to a column of a plan's rows.

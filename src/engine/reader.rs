@@ -120,15 +120,17 @@ impl Reader {
     pub fn complete(&self, taken: Taken, now: i64) -> Result<Vec<Rows>> {
         let mut fed = Vec::new();
         let mut errors: Vec<String> = taken.batches.iter().flat_map(|batch| batch.errors.iter().cloned()).collect();
-        let (rows, ops) = concatenate(&self.table, &taken.batches)?;
-        let completed = self.table.complete(&rows, now)?;
-        let ops = match (ops, &completed.from) {
-            (Some(ops), Some(from)) => Some(from.iter().map(|i| ops[*i as usize]).collect()),
-            (ops, _) => ops,
-        };
-        errors.extend(completed.failed);
-        if completed.rows.num_rows() > 0 {
-            fed.push(rows_of(&self.table, completed.rows, ops));
+        for batches in portions(&taken.batches) {
+            let (rows, ops) = concatenate(&self.table, batches)?;
+            let completed = self.table.complete(&rows, now)?;
+            let ops = match (ops, &completed.from) {
+                (Some(ops), Some(from)) => Some(from.iter().map(|i| ops[*i as usize]).collect()),
+                (ops, _) => ops,
+            };
+            errors.extend(completed.failed);
+            if completed.rows.num_rows() > 0 {
+                fed.push(rows_of(&self.table, completed.rows, ops));
+            }
         }
         if !errors.is_empty() {
             fed.push(Rows::Errors(errors));
@@ -191,6 +193,22 @@ fn read_all(mut source: Box<dyn Source>, messages: &SyncSender<Message>, stop: &
         }
     }
     Ok(())
+}
+
+/// Batches in portions of some rows each: to copy rows together costs more than to take a few at a time.
+fn portions(batches: &[SourceBatch]) -> impl Iterator<Item = &[SourceBatch]> {
+    const ENOUGH: usize = 1 << 12;
+    let mut rest = batches;
+    std::iter::from_fn(move || {
+        let mut rows = 0;
+        let enough = rest.iter().position(|batch| {
+            rows += batch.rows.num_rows();
+            rows >= ENOUGH
+        });
+        let (portion, after) = rest.split_at(enough.map_or(rest.len(), |last| last + 1));
+        rest = after;
+        (!portion.is_empty()).then_some(portion)
+    })
 }
 
 /// All rows of several batches, and what each one does; None where all are inserts.

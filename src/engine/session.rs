@@ -18,7 +18,7 @@ use super::transaction::Transaction;
 use super::{Outcome, Shared, plans};
 use crate::connector::Output;
 use crate::error::{Error, Result};
-use crate::plan::{Course, RelationId};
+use crate::plan::{Course, Plan, RelationId};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
@@ -273,6 +273,7 @@ impl Session {
     /// Installs exports as one dataflow and starts to read the sources that it wants.
     pub fn install(&self, exports: Vec<Export>, stay: Stay) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
+        let plans: Vec<Plan> = exports.iter().map(|export| export.plan().clone()).collect();
         let timeline = self.driver.timeline();
         // A restart does not build it, and nothing that it builds may be found to depend on it.
         let passes = self.durable.is_some() && stay != Stay::Lasting;
@@ -281,11 +282,15 @@ impl Session {
             // As a step of its own: what the dataflow begins with is complete once it is there.
             let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs, passes))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
+            let tables = tables.map(|table| {
+                let wanted = table.wanted(&plans);
+                (table, wanted)
+            });
             match &self.restoring {
                 None => self.driver.read(installed.id, lead, tables, &Positions::new())?,
                 Some(restoring) => {
                     let positions = restoring.positions();
-                    let left = tables.filter(|table| positions.contains_key(&(installed.id, table.id)));
+                    let left = tables.filter(|(table, _)| positions.contains_key(&(installed.id, table.id)));
                     self.driver.read(installed.id, lead, left, positions)?;
                 }
             }
@@ -345,7 +350,7 @@ impl Session {
     }
 
     /// The first failure among the sources of a plan's relations.
-    pub fn check_sources(&self, plan: &crate::plan::Plan) -> Result<()> {
+    pub fn check_sources(&self, plan: &Plan) -> Result<()> {
         let relations: Vec<RelationId> = plans::gets([plan]);
         self.driver.failure(Some(&relations))
     }

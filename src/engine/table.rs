@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMilliseco
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_common::ScalarValue;
+use datafusion_physical_expr::utils::collect_columns;
 use sqlparser::ast;
 
 use super::changelog::Log;
@@ -285,6 +286,25 @@ impl Table {
             return Err(Error::invalid(format!("{} is {}, which {} cannot be cast to", place(), sql_type(to), sql_type(from))));
         }
         eval::cast_values(values, to, false).map_err(|error| Error::invalid(format!("{}: {}", place(), eval::reason(&error))))
+    }
+
+    /// Which physical columns are looked at where these plans read the table: all where rows replace or take away others.
+    pub fn wanted(&self, plans: &[Plan]) -> Vec<bool> {
+        let mut declared = plans::wanted(plans, self.id, self.columns.len());
+        self.event_time.iter().flat_map(EventTime::columns).for_each(|column| declared[column] = true);
+        let all = vec![true; self.physical.fields().len()];
+        let takes_away = !self.primary_key.is_empty() || self.spec().is_some_and(TableSpec::retracts);
+        if takes_away || self.columns.iter().any(|column| matches!(column.computed, Some(Computed::Fresh(_)))) {
+            return all;
+        }
+        let mut wanted: Vec<bool> =
+            self.columns.iter().zip(&declared).filter(|(column, _)| column.computed.is_none()).map(|(_, wanted)| *wanted).collect();
+        for column in &self.columns {
+            if let Some(Computed::Fixed(value)) = &column.computed {
+                collect_columns(value).iter().for_each(|column| wanted[column.index()] = true);
+            }
+        }
+        wanted
     }
 
     /// Adds the computed columns to physical rows that come at an instant.

@@ -401,7 +401,7 @@ fn a_source_that_has_ended_is_gone_on_with_where_it_ended_until_its_dataflow_is_
     let from = driver.between_rounds(|sources| sources.positions.clone());
     let ((dataflow, id), _) = from.iter().next().unwrap();
     let table = engine.with_session(|session| Ok(session.catalog.relation(*id).cloned())).unwrap().unwrap();
-    driver.read(*dataflow, false, [table.clone()], &from).unwrap();
+    driver.read(*dataflow, false, [(table.clone(), vec![true; 2])], &from).unwrap();
     engine.finish().unwrap();
     assert_eq!(rows(&engine, "SELECT n, s FROM v"), ["3 8"], "what was appended was read, and nothing twice");
     let ended = position(&engine);
@@ -409,7 +409,7 @@ fn a_source_that_has_ended_is_gone_on_with_where_it_ended_until_its_dataflow_is_
 
     std::fs::remove_dir_all(&folder).unwrap();
     let from = driver.between_rounds(|sources| sources.positions.clone());
-    driver.read(*dataflow, false, [table], &from).unwrap();
+    driver.read(*dataflow, false, [(table, vec![true; 2])], &from).unwrap();
     assert!(engine.finish().unwrap_err().to_string().contains("was left at byte 12"));
     assert_eq!(position(&engine), ended, "a source that cannot be opened is where it was");
     run(&engine, "DROP VIEW v");

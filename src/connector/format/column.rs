@@ -161,6 +161,19 @@ impl Column {
         if self.field.is_nullable() { Ok(()) } else { Err(Fault::Null) }
     }
 
+    /// Whether any text is a value of it, and NULL is one.
+    pub fn is_optional_text(&self) -> bool {
+        self.field.is_nullable() && matches!(self.values, Values::Text(_))
+    }
+
+    /// Appends so many NULLs, or where that is not allowed as many arbitrary values.
+    pub fn nulls(&mut self, count: usize) {
+        match &mut self.values {
+            Values::Text(builder) if self.field.is_nullable() => builder.append_nulls(count),
+            _ => (0..count).for_each(|_| self.placeholder()),
+        }
+    }
+
     /// Appends NULL, or where that is not allowed an arbitrary value.
     pub fn placeholder(&mut self) {
         let nullable = self.field.is_nullable();

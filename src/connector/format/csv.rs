@@ -90,6 +90,8 @@ pub struct CsvDecoder {
     rows: Rows,
     /// Which field of a record each column is; without a header, the columns in order (after `op`).
     fields: Vec<usize>,
+    /// Which columns are looked at.
+    wanted: Vec<bool>,
     /// How many fields a record has.
     width: usize,
     /// A header is still to come.
@@ -111,6 +113,7 @@ impl CsvDecoder {
             expects_header: dialect.header,
             dialect,
             fields: (first..width).collect(),
+            wanted: vec![true; width - first],
             width,
             spans: Vec::new(),
             lines: Vec::new(),
@@ -255,7 +258,11 @@ impl CsvDecoder {
             }
         }
         let null = self.dialect.null.as_bytes();
-        for (column, &field) in self.rows.members.columns.iter_mut().zip(&self.fields) {
+        for ((column, &field), wanted) in self.rows.members.columns.iter_mut().zip(&self.fields).zip(&self.wanted) {
+            if !wanted && column.is_optional_text() {
+                column.nulls(count);
+                continue;
+            }
             for row in 0..count {
                 let span = self.spans[row * self.width + field];
                 let value = &bytes[span.start..span.end];
@@ -296,6 +303,10 @@ impl Decoder for CsvDecoder {
         let used = self.find(bytes, tail);
         self.fill(bytes);
         used
+    }
+
+    fn want(&mut self, columns: &[bool]) {
+        self.wanted = columns.to_vec();
     }
 
     fn rows(&self) -> &Rows {

@@ -36,6 +36,9 @@ pub trait Decoder: Send {
     /// were. An error is one of the whole file.
     fn decode(&mut self, bytes: &[u8], tail: Tail) -> Result<usize>;
 
+    /// Says which columns are looked at: see [`Source::want`](crate::connector::Source::want).
+    fn want(&mut self, _columns: &[bool]) {}
+
     /// The rows so far.
     fn rows(&self) -> &Rows;
 
