@@ -362,6 +362,7 @@ fn aggregate(parts: &[Part], output: &Output) -> String {
 fn is_distinct(plan: &Plan) -> bool {
     match plan.node() {
         Node::Threshold { .. } => true,
+        Node::Reduce { outputs, .. } => outputs.iter().all(|output| matches!(output.finish, Finish::Any { .. })),
         Node::Settle { input, .. } => is_distinct(input),
         _ => false,
     }

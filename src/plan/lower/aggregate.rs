@@ -123,7 +123,7 @@ impl Call<'_> {
             (false, [arg]) => parts.sums(filter, arg.1.nullable.then(|| arg.clone()))?,
             // Of several arguments, rows in which none is NULL.
             (false, _) => parts.sums(all(filter.into_iter().chain(present), &schema)?, None)?,
-            (true, _) => parts.distinct_sums(all(filter.into_iter().chain(present), &schema)?, args, None)?,
+            (true, _) => parts.distinct_sums(filter, all(present, &schema)?, args, None)?,
         };
         let count = parts.sum(&sums, SumKind::Count);
         self.output(sums.part, Finish::Value(count), false, parts);
@@ -226,8 +226,7 @@ impl Call<'_> {
             return parts.sums(filter, Some(arg));
         }
         let present = arg.1.nullable.then(|| expressions::is_not_null(arg.0.clone())).transpose()?;
-        let filter = all(filter.into_iter().chain(present), &parts.groups.row().schema())?;
-        parts.distinct_sums(filter, vec![arg.clone()], Some(arg))
+        parts.distinct_sums(filter, present, vec![arg.clone()], Some(arg))
     }
 
     fn output(&self, part: usize, finish: Finish, nullable: bool, parts: &mut Parts) {

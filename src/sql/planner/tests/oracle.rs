@@ -168,6 +168,8 @@ fn aggregates_agree_with_sqlite() {
         "SELECT a, COUNT(DISTINCT b) FROM t GROUP BY a",
         "SELECT a, COUNT(*) FILTER (WHERE b > 1), SUM(b) FILTER (WHERE s = 's1'), MIN(b) FILTER (WHERE b > 1), MAX(b) FILTER (WHERE b < 2) FROM t GROUP BY a",
         "SELECT a, COUNT(DISTINCT b) FILTER (WHERE b > 1), AVG(DISTINCT b) FILTER (WHERE b > 0) FROM t GROUP BY a",
+        "SELECT a, COUNT(DISTINCT b), COUNT(DISTINCT b) FILTER (WHERE b > 1), SUM(DISTINCT b) FILTER (WHERE s = 's1'), COUNT(DISTINCT b) FILTER (WHERE s = 's1') FROM t GROUP BY a",
+        "SELECT COUNT(DISTINCT b) FILTER (WHERE b > 1), SUM(DISTINCT b) FILTER (WHERE s = 's1'), COUNT(DISTINCT s) FILTER (WHERE b > 1), COUNT(DISTINCT s) FROM t",
         "SELECT a + 1, SUM(b * 2) + 1 FROM t GROUP BY a + 1",
         "SELECT SUM(b) FROM t WHERE a > 100",
         "SELECT a, SUM(b) FROM t WHERE a > 100 GROUP BY a",

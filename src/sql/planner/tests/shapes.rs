@@ -135,6 +135,23 @@ fn minimum_and_maximum_read_the_first_row_with_null_last() {
 }
 
 #[test]
+fn distinct_values_under_several_filters_are_kept_once() {
+    let parts = |sql: &str| {
+        let plans = nodes(&plan(sql));
+        let reduces = plans.iter().filter(|plan| matches!(plan.node(), Node::Reduce { .. }));
+        reduces.map(|plan| plan.arrangements().len()).collect::<Vec<_>>()
+    };
+    let filtered = "COUNT(DISTINCT b) FILTER (WHERE s = 'x'), SUM(DISTINCT b) FILTER (WHERE s = 'y')";
+    // All rows, the values of b; and under the latter, which filters each value passes.
+    assert_eq!(parts(&format!("SELECT a, COUNT(*), COUNT(DISTINCT b), {filtered} FROM t GROUP BY a")), [2, 1]);
+    assert_eq!(parts(&format!("SELECT a, {filtered}, COUNT(DISTINCT s) FILTER (WHERE b = 1) FROM t GROUP BY a")), [3, 1]);
+    assert_eq!(parts("SELECT a, COUNT(DISTINCT b) FILTER (WHERE s = 'x') FROM t GROUP BY a"), [2]);
+    // What can fail is computed of the rows that are counted, and no others.
+    let fallible = "COUNT(DISTINCT 1 / b) FILTER (WHERE b <> 0), COUNT(DISTINCT 1 / b) FILTER (WHERE b > 1)";
+    assert_eq!(parts(&format!("SELECT a, {fallible} FROM t GROUP BY a")), [3]);
+}
+
+#[test]
 fn the_first_part_of_a_reduction_reads_every_row() {
     for sql in [
         "SELECT a, COUNT(DISTINCT b) FROM t GROUP BY a",
