@@ -13,6 +13,7 @@ mod changes;
 mod codec;
 pub mod draft;
 mod merge;
+mod ranks;
 pub mod reader;
 pub mod reclaim;
 pub mod spine;
@@ -21,6 +22,7 @@ mod updates;
 
 pub use bytes::{ByteRows, Bytes, Offsets};
 pub use codec::{Codec, day, fixed_len, instant, instant_bytes, null_row, prefix_len};
+pub use ranks::{has_rank, of_ranks, ranks};
 pub use sums::{Digits, SlotLayout, Sums, SumsContainer, SumsRef};
 pub use updates::{ByKey, SumUpdates, ToFirst, Updates, UpdatesBuilder, key_hash};
 
