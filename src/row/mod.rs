@@ -16,6 +16,7 @@ mod merge;
 mod ranks;
 pub mod reader;
 pub mod reclaim;
+mod sort;
 pub mod spine;
 mod sums;
 mod updates;
