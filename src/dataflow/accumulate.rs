@@ -4,6 +4,7 @@
 //! kept afterwards is one partial sum a key, however often a hot key occurs.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
@@ -18,7 +19,7 @@ use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 use super::columnar::Consume;
 use crate::error::{Error, Result};
 use crate::plan::{RowType, Sum, SumKind};
-use crate::row::{Codec, Diff, SlotLayout, SumUpdates, Sums, Time, Updates, key_hash};
+use crate::row::{Codec, Diff, SlotLayout, SumUpdates, Sums, Time, Updates, key_hash, ranks};
 
 /// Adds up the value columns of rows by key and time.
 pub struct Accumulate {
@@ -27,47 +28,71 @@ pub struct Accumulate {
     sums: Vec<Sum>,
     layout: SlotLayout,
     made: Vec<SumUpdates>,
+    /// How many groups the last rows were in.
+    groups: usize,
 }
 
 impl Accumulate {
     /// Sums over rows of this type, by their first `key` columns.
     pub fn new(row: &RowType, key: usize, sums: &[Sum]) -> Result<Self> {
-        Ok(Accumulate { codec: Codec::new(row, key)?, key, sums: sums.to_vec(), layout: slot_layout(row, key, sums), made: vec![] })
+        Ok(Accumulate {
+            codec: Codec::new(row, key)?,
+            key,
+            sums: sums.to_vec(),
+            layout: slot_layout(row, key, sums),
+            made: vec![],
+            groups: 0,
+        })
     }
 
-    /// Adds one sum's column into the groups that the rows belong to.
-    fn add(
-        &self,
-        index: usize,
-        sum: &Sum,
-        values: &[ArrayRef],
-        groups: &[u32],
-        at: &dyn Fn(usize) -> (Time, Diff),
-        into: &mut SumUpdates,
-    ) -> Result<()> {
-        let filter = sum.filter.map(|column| values[column].as_boolean());
-        let column = sum.column.map(|column| &values[column]);
-        let counted = |row: usize| column.is_none_or(|c| c.is_valid(row)) && filter.is_none_or(|f| f.is_valid(row) && f.value(row));
-        let rows = (0..groups.len()).filter(|row| counted(*row)).map(|row| (row, groups[row] as usize, at(row).1));
+    /// Adds one sum's column into the groups that the rows belong to, each with a diff.
+    fn add(&self, index: usize, sum: &Sum, values: &[ArrayRef], rows: &[(u32, Diff)], into: &mut SumUpdates) -> Result<()> {
+        let (layout, column) = (&self.layout, sum.column.map(|column| &values[column]));
+        let counted = counted(column, sum.filter.map(|column| values[column].as_boolean()));
+        let counted = counted.as_ref();
         match (sum.kind, column) {
-            (SumKind::Count, _) => rows.for_each(|(_, group, diff)| self.layout.add_count(into.sums_mut(group), index, diff)),
+            (SumKind::Count, _) => each(counted, rows, into, |sums, _, diff| layout.add_count(sums, index, diff)),
             (SumKind::True, Some(column)) => {
                 let trues: &BooleanArray = column.as_boolean();
-                rows.filter(|(row, ..)| trues.value(*row))
-                    .for_each(|(_, group, diff)| self.layout.add_count(into.sums_mut(group), index, diff));
+                each(counted, rows, into, |sums, row, diff| layout.add_count(sums, index, if trues.value(row) { diff } else { 0 }));
             }
             (SumKind::Integer, Some(column)) => {
                 let value = integers(column)?;
-                rows.for_each(|(row, group, diff)| self.layout.add_integer(into.sums_mut(group), index, value(row), diff));
+                each(counted, rows, into, |sums, row, diff| layout.add_integer(sums, index, value(row), diff));
             }
             (SumKind::Float | SumKind::FloatSquare, Some(column)) => {
                 let value = floats(column)?;
-                rows.for_each(|(row, group, diff)| self.layout.add_float(into.sums_mut(group), index, value(row), diff));
+                each(counted, rows, into, |sums, row, diff| layout.add_float(sums, index, value(row), diff));
+            }
+            (SumKind::Least | SumKind::Greatest, Some(column)) => {
+                let rank = ranks(column)?;
+                each(counted, rows, into, |sums, row, _| layout.add_rank(sums, index, rank(row)));
             }
             (kind, None) => return Err(Error::invalid(format!("a sum of kind {kind:?} needs a column"))),
         }
         Ok(())
     }
+}
+
+/// Goes through the rows that are counted (None: all), each with the sums of its group.
+#[inline(always)]
+fn each(counted: Option<&BooleanBuffer>, rows: &[(u32, Diff)], into: &mut SumUpdates, mut add: impl FnMut(&mut Sums, usize, Diff)) {
+    let add = |row: usize| add(into.sums_mut(rows[row].0 as usize), row, rows[row].1);
+    match counted {
+        None => (0..rows.len()).for_each(add),
+        Some(counted) => counted.set_indices().for_each(add),
+    }
+}
+
+/// The rows that have a value and pass the filter; None where all do.
+fn counted(column: Option<&ArrayRef>, filter: Option<&BooleanArray>) -> Option<BooleanBuffer> {
+    let there = |nulls: Option<&arrow::buffer::NullBuffer>| nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone());
+    let both = |one: Option<BooleanBuffer>, other: Option<BooleanBuffer>| match (one, other) {
+        (Some(one), Some(other)) => Some(&one & &other),
+        (one, other) => one.or(other),
+    };
+    let passes = filter.and_then(|filter| both(Some(filter.values().clone()), there(filter.nulls())));
+    both(column.and_then(|column| there(column.nulls())), passes)
 }
 
 /// Where the sums of an arrangement of such rows keep their slots.
@@ -86,17 +111,18 @@ impl Consume for Accumulate {
         let keys = self.codec.encode_keys(keys)?;
         let key = |row: usize| keys.as_ref().map_or(&[][..], |keys| keys.row(row).data());
         let mut into = SumUpdates::default();
-        let mut table: HashTable<u32> = HashTable::new();
+        let mut table: HashTable<u32> = HashTable::with_capacity(self.groups.min(rows.num_rows()));
         let mut groups = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
             let (key, (time, diff)) = (key(row), at(row));
             let group = group_of(&mut table, &mut into, key, time, || self.layout.zero());
             self.layout.add_rows(into.sums_mut(group as usize), diff);
-            groups.push(group);
+            groups.push((group, diff));
         }
         for (index, sum) in self.sums.iter().enumerate() {
-            self.add(index, sum, values, &groups, at, &mut into)?;
+            self.add(index, sum, values, &groups, &mut into)?;
         }
+        self.groups = into.len();
         if !into.is_empty() {
             self.made.push(into);
         }

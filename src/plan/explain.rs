@@ -362,6 +362,7 @@ fn aggregate(parts: &[Part], output: &Output) -> String {
 fn is_distinct(plan: &Plan) -> bool {
     match plan.node() {
         Node::Threshold { .. } => true,
+        Node::Reduce { outputs, .. } => outputs.iter().all(|output| matches!(output.finish, Finish::Any { .. })),
         Node::Settle { input, .. } => is_distinct(input),
         _ => false,
     }
@@ -370,7 +371,7 @@ fn is_distinct(plan: &Plan) -> bool {
 fn accumulated(input: &Arrangement, finish: &Finish) -> Option<String> {
     let Layout::Sums(sums) = &input.layout else { return None };
     let (function, sum) = match finish {
-        Finish::Value(sum) => return Some(sum_text(input, sums.get(*sum)?)),
+        Finish::Value(sum) | Finish::Extreme { value: sum, .. } => return Some(sum_text(input, sums.get(*sum)?)),
         Finish::SumOrNull { sum, .. } => ("sum", sum),
         Finish::Average { sum, .. } => ("avg", sum),
         Finish::Variance { sum, sample: true, root: false, .. } => ("var_samp", sum),
@@ -391,6 +392,8 @@ fn sum_text(input: &Arrangement, sum: &Sum) -> String {
         SumKind::Integer | SumKind::Float => format!("sum({column})"),
         SumKind::FloatSquare => format!("sum({column} * {column})"),
         SumKind::True => format!("count({column} = true)"),
+        SumKind::Least => format!("min({column})"),
+        SumKind::Greatest => format!("max({column})"),
     };
     call(input, sum, &text)
 }

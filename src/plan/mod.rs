@@ -250,6 +250,10 @@ pub enum SumKind {
     FloatSquare,
     /// How many rows are true.
     True,
+    /// The least value, of rows that are never taken away; of a type that [has a rank](crate::row::has_rank).
+    Least,
+    /// The greatest, of the same.
+    Greatest,
 }
 
 /// How the sides of a [`Node::Join`] pair up.
@@ -304,6 +308,8 @@ pub enum Finish {
     Value(usize),
     /// A sum, NULL where `count` is zero; out of the column's range is an error.
     SumOrNull { sum: usize, count: usize },
+    /// The least or the greatest value, NULL where `count` is zero.
+    Extreme { value: usize, count: usize },
     /// `sum / count`, NULL where `count` is zero.
     Average { sum: usize, count: usize },
     /// (Population or sample) variance or standard deviation.
@@ -456,13 +462,25 @@ impl Plan {
     /// Whether rows only ever come, as far as the plan tells; between a [`Node::Remember`] and its [`Node::Settle`], but for
     /// what expires.
     pub fn only_appends(&self) -> bool {
+        self.appends(true)
+    }
+
+    /// Whether rows only ever come, and nothing expires either.
+    pub fn only_grows(&self) -> bool {
+        self.appends(false)
+    }
+
+    /// Whether rows only ever come, `but_for_expiries` or not.
+    fn appends(&self, but_for_expiries: bool) -> bool {
+        let arranged = |input: &Arrangement| (but_for_expiries || input.retention.is_none()) && input.input.appends(but_for_expiries);
         match self.node() {
             Node::Get { flow, .. } => matches!(flow, Flow::Appends),
             Node::Constant { diffs, .. } => diffs.iter().all(|diff| *diff > 0),
-            Node::Linear { input, .. } => input.only_appends(),
-            Node::Union { inputs } => inputs.iter().all(Plan::only_appends),
-            Node::Join { kind: JoinKind::Inner | JoinKind::Semi, left, right } => left.only_appends() && right.only_appends(),
-            Node::Threshold { input, kind: Threshold::Distinct } | Node::Remember { input } => input.only_appends(),
+            Node::Linear { input, .. } => input.appends(but_for_expiries),
+            Node::Union { inputs } => inputs.iter().all(|input| input.appends(but_for_expiries)),
+            Node::Join { kind: JoinKind::Inner | JoinKind::Semi, left, right } => arranged(left) && arranged(right),
+            Node::Threshold { input, kind: Threshold::Distinct } | Node::Remember { input } => arranged(input),
+            // What expires is not said to those that read it.
             Node::Settle { input, policy: Policy::Forget, expiry: Expiry::Groups { .. } | Expiry::Removes } => input.only_appends(),
             _ => false,
         }

@@ -15,14 +15,17 @@ mod codec;
 pub mod columns;
 pub mod draft;
 mod merge;
+mod ranks;
 pub mod reader;
 pub mod reclaim;
+mod sort;
 pub mod spine;
 mod sums;
 mod updates;
 
 pub use bytes::{ByteRows, Bytes, Offsets};
 pub use codec::{Codec, fixed_len, instant, instant_bytes, milliseconds, null_row, prefix_len};
+pub use ranks::{has_rank, of_ranks, ranks};
 pub use sums::{Digits, SlotLayout, Sums, SumsContainer, SumsRef};
 pub use updates::{ByKey, SumUpdates, ToFirst, Updates, UpdatesBuilder, key_hash};
 

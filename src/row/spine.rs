@@ -12,7 +12,10 @@ use timely::progress::frontier::AntichainRef;
 use super::batch::{RowBatch, SumBatch};
 use super::draft::{Draft, RowDraft, SumDraft};
 use super::reclaim::Reclaiming;
-use super::{Bytes, Diff, SumUpdates, Sums, Time, Updates};
+use super::sort::sort;
+use super::{Diff, SumUpdates, Sums, Time, Updates};
+
+pub use super::sort::Entry;
 
 /// A trace of rows by key.
 pub type RowSpine = Reclaiming<RowBatch>;
@@ -35,14 +38,6 @@ impl<C> Default for Pending<C> {
     fn default() -> Self {
         Pending::since(0)
     }
-}
-
-/// Where an update is among containers, with the first bytes of its row to compare by.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    prefix: u64,
-    pub container: u32,
-    pub index: u32,
 }
 
 /// Updates whose times are complete: positions among containers, in order of row, then time.
@@ -111,13 +106,6 @@ impl<C: Sealable> Sealed<C> {
         }
         draft.finish()
     }
-
-    fn compare(containers: &[C], a: &Entry, b: &Entry) -> std::cmp::Ordering {
-        let at = |entry: &Entry| (&containers[entry.container as usize], entry.index as usize);
-        let ((of_a, a_index), (of_b, b_index)) = (at(a), at(b));
-        let rows = || Bytes(of_a.order(a_index)).cmp(&Bytes(of_b.order(b_index)));
-        a.prefix.cmp(&b.prefix).then_with(rows).then_with(|| of_a.at(a_index).cmp(&of_b.at(b_index)))
-    }
 }
 
 impl<C: Sealable> Pending<C> {
@@ -133,7 +121,7 @@ impl<C: Sealable> Pending<C> {
                     continue;
                 }
                 if before(updates.at(index), upper) {
-                    entries.push(Entry { prefix: prefix(updates.order(index)), container: container as u32, index: index as u32 });
+                    entries.push(Entry::new(container as u32, index as u32));
                 } else {
                     self.least.insert(updates.at(index));
                     later.copy(updates, index);
@@ -146,7 +134,7 @@ impl<C: Sealable> Pending<C> {
         if later.count() > 0 {
             self.containers.push(later);
         }
-        entries.sort_unstable_by(|a, b| Sealed::compare(&containers, a, b));
+        sort(&containers, &mut entries);
         Sealed { containers, entries }
     }
 }
@@ -245,13 +233,13 @@ impl Sealable for SumUpdates {
     }
 }
 
-/// The first eight bytes, so that most comparisons need not follow a reference.
+/// The first eight bytes (zeros where there are none), so that most comparisons need not follow a reference.
 #[inline]
 pub fn prefix(row: &[u8]) -> u64 {
-    let mut bytes = [0u8; 8];
-    let len = row.len().min(8);
-    bytes[..len].copy_from_slice(&row[..len]);
-    u64::from_be_bytes(bytes)
+    match row.first_chunk::<8>() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => row.iter().rev().fold(0, |bytes, byte| bytes >> 8 | u64::from(*byte) << 56),
+    }
 }
 
 /// Whether a time comes before an upper bound; the empty frontier bounds nothing.

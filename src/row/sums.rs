@@ -11,6 +11,8 @@
 //!   (a *superaccumulator*: Kulisch's long accumulator, with digits kept sparsely because data rarely spans more than
 //!   a few of them). It is exact: SUM over doubles does not drift under retractions, and one worker or eight give the
 //!   same bits. Rounding happens once, when the result is read.
+//! - A least or greatest value is one slot, its [rank](super::ranks), of which not the sum but the greater one is kept. That
+//!   cannot be taken back: it is for rows that only come. Where all of a group goes at once it does not matter any more.
 
 use std::sync::Arc;
 
@@ -23,20 +25,43 @@ use super::bytes::Bounds;
 use super::columns::{Columns, Taken};
 use crate::plan::{Sum, SumKind};
 
-/// The sums of one group, or a change to them. The first `dense` slots are at fixed places; behind them come pairs
-/// `(tag, digit)` of sparse digits, by ascending tag.
+/// The sums of one group, or a change to them.
 #[derive(Debug, Default, Eq, PartialOrd, Ord)]
 pub struct Sums {
     rows: i64,
-    dense: u32,
+    shape: Shape,
     slots: SmallVec<[i64; 4]>,
+}
+
+/// What the slots of sums are: so many that are added up, then so many extremes, both at fixed places; behind them pairs
+/// `(tag, digit)` of sparse digits, by ascending tag.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    added: u32,
+    extremes: u32,
+}
+
+impl Shape {
+    /// How many slots are at fixed places.
+    #[inline(always)]
+    fn dense(self) -> usize {
+        (self.added + self.extremes) as usize
+    }
+
+    /// The slots that are added up, the extremes and the sparse digits.
+    #[inline(always)]
+    fn split(self, slots: &[i64]) -> (&[i64], &[i64], &[i64]) {
+        let (added, others) = slots.split_at((self.added as usize).min(slots.len()));
+        let (extremes, sparse) = others.split_at((self.extremes as usize).min(others.len()));
+        (added, extremes, sparse)
+    }
 }
 
 /// Where in [`Sums`] each [`Sum`] of an arrangement has its slots.
 #[derive(Debug, Clone)]
 pub struct SlotLayout {
     places: Arc<[Place]>,
-    dense: usize,
+    shape: Shape,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,27 +81,30 @@ const SQUARE_UNIT: i32 = 2 * UNIT;
 impl SlotLayout {
     /// Lays out these sums; `decimals(column)` gives the scale of a column that is a decimal, which has 128 bits.
     pub fn new(sums: &[Sum], decimals: impl Fn(usize) -> Option<i8>) -> Self {
-        let mut dense = 0;
-        let places = sums
-            .iter()
-            .map(|sum| {
-                let scale = sum.column.and_then(&decimals);
-                let digits = match sum.kind {
-                    SumKind::Count | SumKind::True => 1,
-                    SumKind::Integer if scale.is_some() => 4,
-                    SumKind::Integer => 2,
-                    SumKind::Float | SumKind::FloatSquare => SPECIALS,
-                };
-                dense += digits;
-                Place { kind: sum.kind, start: dense - digits, digits, scale: scale.unwrap_or(0) }
-            })
-            .collect();
-        SlotLayout { places, dense }
+        let mut shape = Shape::default();
+        let mut places: Vec<Place> = Vec::with_capacity(sums.len());
+        for sum in sums {
+            let scale = sum.column.and_then(&decimals);
+            let digits = match sum.kind {
+                SumKind::Count | SumKind::True => 1,
+                SumKind::Integer if scale.is_some() => 4,
+                SumKind::Integer => 2,
+                SumKind::Float | SumKind::FloatSquare => SPECIALS,
+                SumKind::Least | SumKind::Greatest => 1,
+            };
+            let slots = if is_extreme(sum.kind) { &mut shape.extremes } else { &mut shape.added };
+            places.push(Place { kind: sum.kind, start: *slots as usize, digits, scale: scale.unwrap_or(0) });
+            *slots += digits as u32;
+        }
+        places.iter_mut().filter(|place| is_extreme(place.kind)).for_each(|place| place.start += shape.added as usize);
+        SlotLayout { places: places.into(), shape }
     }
 
     /// Sums of nothing.
     pub fn zero(&self) -> Sums {
-        Sums { rows: 0, dense: self.dense as u32, slots: SmallVec::from_elem(0, self.dense) }
+        let mut slots = SmallVec::from_elem(0, self.shape.dense());
+        slots[self.shape.added as usize..].fill(i64::MIN);
+        Sums { rows: 0, shape: self.shape, slots }
     }
 
     /// Counts `diff` rows.
@@ -101,6 +129,21 @@ impl SlotLayout {
             rest >>= 32;
         }
         sums.slots[place.start + place.digits - 1] += rest as i64 * diff;
+    }
+
+    /// Takes note of a value's rank.
+    #[inline]
+    pub fn add_rank(&self, sums: &mut Sums, sum: usize, rank: i64) {
+        let place = self.places[sum];
+        let slot = &mut sums.slots[place.start];
+        *slot = (*slot).max(if place.kind == SumKind::Least { !rank } else { rank });
+    }
+
+    /// The rank of the least or greatest value, if there is any.
+    pub fn rank(&self, sums: &Sums, sum: usize) -> i64 {
+        let place = self.places[sum];
+        let slot = sums.slots[place.start];
+        if place.kind == SumKind::Least { !slot } else { slot }
     }
 
     /// Adds `value * diff`, or `value * value * diff`, to a sum of doubles.
@@ -171,6 +214,16 @@ impl SlotLayout {
         self.places[sum].scale
     }
 
+    /// The double nearest to an integer sum divided by `count`.
+    pub fn integer_mean(&self, sums: &Sums, sum: usize, count: i64) -> f64 {
+        // Both are doubles then, and a quotient of doubles is rounded once.
+        let is_double = |magnitude: u128| magnitude <= 1 << f64::MANTISSA_DIGITS;
+        match self.integer(sums, sum) {
+            Some(total) if is_double(total.unsigned_abs()) && is_double(count.unsigned_abs().into()) => total as f64 / count as f64,
+            _ => self.integer_digits(sums, sum).mean(count),
+        }
+    }
+
     /// An integer sum as an exact number.
     pub fn integer_digits(&self, sums: &Sums, sum: usize) -> Digits {
         Digits { special: None, value: self.integer(sums, sum).unwrap_or(i128::MAX).into(), exponent: 0 }
@@ -198,6 +251,10 @@ impl SlotLayout {
     }
 }
 
+fn is_extreme(kind: SumKind) -> bool {
+    matches!(kind, SumKind::Least | SumKind::Greatest)
+}
+
 fn tag(sum: usize, digit: i32) -> i64 {
     (sum as i64) << 16 | i64::from(digit)
 }
@@ -213,11 +270,11 @@ impl Sums {
         Sums { rows, ..Sums::default() }
     }
 
-    /// A change that takes these sums away.
+    /// A change that takes these sums away, extremes apart.
     pub fn negated(mut self) -> Sums {
-        let (dense, sparse) = self.slots.split_at_mut(self.dense as usize);
-        dense.iter_mut().for_each(|slot| *slot = -*slot);
-        sparse.iter_mut().skip(1).step_by(2).for_each(|digit| *digit = -*digit);
+        let (added, others) = self.slots.split_at_mut(self.shape.added as usize);
+        added.iter_mut().for_each(|slot| *slot = -*slot);
+        others.iter_mut().skip(self.shape.extremes as usize + 1).step_by(2).for_each(|digit| *digit = -*digit);
         self.rows = -self.rows;
         self
     }
@@ -225,18 +282,18 @@ impl Sums {
     /// The same, borrowed.
     #[inline(always)]
     pub fn borrow(&self) -> SumsRef<'_> {
-        SumsRef { rows: self.rows, dense: self.dense, slots: &self.slots }
+        SumsRef { rows: self.rows, shape: self.shape, slots: &self.slots }
     }
 
     fn sparse(&self) -> &[i64] {
-        &self.slots[self.dense as usize..]
+        self.shape.split(&self.slots).2
     }
 
     fn add_sparse(&mut self, tag: i64, digit: i64) {
         if digit == 0 {
             return;
         }
-        let mut index = self.dense as usize;
+        let mut index = self.shape.dense();
         while index < self.slots.len() && self.slots[index] < tag {
             index += 2;
         }
@@ -251,15 +308,17 @@ impl Sums {
     }
 
     #[inline]
-    fn add(&mut self, rows: i64, dense: u32, slots: &[i64]) {
+    fn add(&mut self, rows: i64, shape: Shape, slots: &[i64]) {
         self.rows += rows;
         if self.slots.is_empty() {
-            self.dense = dense;
+            self.shape = shape;
             self.slots.extend_from_slice(slots);
             return;
         }
-        let (fixed, sparse) = slots.split_at(dense as usize);
-        self.slots.iter_mut().zip(fixed).for_each(|(ours, theirs)| *ours += theirs);
+        let (added, extremes, sparse) = shape.split(slots);
+        let (ours, others) = self.slots.split_at_mut(added.len());
+        ours.iter_mut().zip(added).for_each(|(ours, theirs)| *ours += theirs);
+        others.iter_mut().zip(extremes).for_each(|(ours, theirs)| *ours = (*ours).max(*theirs));
         sparse.chunks_exact(2).for_each(|pair| self.add_sparse(pair[0], pair[1]));
     }
 }
@@ -267,13 +326,13 @@ impl Sums {
 impl Clone for Sums {
     #[inline]
     fn clone(&self) -> Self {
-        Sums { rows: self.rows, dense: self.dense, slots: SmallVec::from_slice(&self.slots) }
+        Sums { rows: self.rows, shape: self.shape, slots: SmallVec::from_slice(&self.slots) }
     }
 
     /// Where it is, without a move.
     #[inline]
     fn clone_from(&mut self, other: &Self) {
-        (self.rows, self.dense) = (other.rows, other.dense);
+        (self.rows, self.shape) = (other.rows, other.shape);
         self.slots.clear();
         self.slots.extend_from_slice(&other.slots);
     }
@@ -287,14 +346,16 @@ impl PartialEq for Sums {
 }
 
 impl IsZero for Sums {
+    /// Whatever the extremes are: of no rows there is none.
     fn is_zero(&self) -> bool {
-        self.rows == 0 && self.slots.iter().take(self.dense as usize).all(|slot| *slot == 0) && self.sparse().is_empty()
+        let (added, _, sparse) = self.shape.split(&self.slots);
+        self.rows == 0 && added.iter().all(|slot| *slot == 0) && sparse.is_empty()
     }
 }
 
 impl Semigroup for Sums {
     fn plus_equals(&mut self, other: &Self) {
-        self.add(other.rows, other.dense, &other.slots);
+        self.add(other.rows, other.shape, &other.slots);
     }
 }
 
@@ -380,7 +441,7 @@ fn scale(mut value: f64, mut exponent: i64) -> f64 {
 #[derive(Debug, Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct SumsRef<'a> {
     rows: i64,
-    dense: u32,
+    shape: Shape,
     slots: &'a [i64],
 }
 
@@ -388,21 +449,21 @@ impl PartialEq for SumsRef<'_> {
     /// Slot by slot: there are few, and a call of `memcmp` costs more than they do.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        (self.rows, self.dense, self.slots.len()) == (other.rows, other.dense, other.slots.len())
+        (self.rows, self.shape, self.slots.len()) == (other.rows, other.shape, other.slots.len())
             && self.slots.iter().zip(other.slots).all(|(ours, theirs)| ours == theirs)
     }
 }
 
 impl Semigroup<SumsRef<'_>> for Sums {
     fn plus_equals(&mut self, other: &SumsRef<'_>) {
-        self.add(other.rows, other.dense, other.slots);
+        self.add(other.rows, other.shape, other.slots);
     }
 }
 
 /// Many [`Sums`] of one layout in three allocations.
 pub struct SumsContainer {
     rows: Vec<i64>,
-    dense: u32,
+    shape: Shape,
     bounds: Bounds,
     slots: Vec<i64>,
 }
@@ -424,7 +485,8 @@ impl SumsContainer {
 impl SumsContainer {
     /// Puts it away under a name.
     pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
-        to.count(self.dense as usize);
+        to.count(self.shape.added as usize);
+        to.count(self.shape.extremes as usize);
         to.put(&format!("{name}: rows"), &self.rows);
         to.put(name, &self.slots);
         self.bounds.put(name, to);
@@ -432,12 +494,13 @@ impl SumsContainer {
 
     /// What was put away, if it is sums.
     pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
-        let dense = u32::try_from(from.count()?).ok()?;
+        let shape = Shape { added: u32::try_from(from.count()?).ok()?, extremes: u32::try_from(from.count()?).ok()? };
+        let fixed = shape.added as usize + shape.extremes as usize;
         let (rows, slots): (Vec<i64>, Vec<i64>) = (from.column(&format!("{name}: rows"))?, from.column(name)?);
         let bounds = Bounds::take(name, slots.len(), from).filter(|bounds| bounds.len() == rows.len())?;
         // After the fixed places come pairs.
-        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(dense as usize).is_some_and(|sparse| sparse % 2 == 0);
-        (0..rows.len()).all(is_sums).then_some(SumsContainer { rows, dense, bounds, slots })
+        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(fixed).is_some_and(|sparse| sparse % 2 == 0);
+        (0..rows.len()).all(is_sums).then_some(SumsContainer { rows, shape, bounds, slots })
     }
 }
 
@@ -447,12 +510,12 @@ impl BatchContainer for SumsContainer {
 
     #[inline(always)]
     fn into_owned<'a>(item: SumsRef<'a>) -> Sums {
-        Sums { rows: item.rows, dense: item.dense, slots: SmallVec::from_slice(item.slots) }
+        Sums { rows: item.rows, shape: item.shape, slots: SmallVec::from_slice(item.slots) }
     }
 
     #[inline(always)]
     fn clone_onto<'a>(item: SumsRef<'a>, other: &mut Sums) {
-        (other.rows, other.dense) = (item.rows, item.dense);
+        (other.rows, other.shape) = (item.rows, item.shape);
         other.slots.clear();
         other.slots.extend_from_slice(item.slots);
     }
@@ -460,7 +523,7 @@ impl BatchContainer for SumsContainer {
     #[inline(always)]
     fn push_ref(&mut self, item: SumsRef<'_>) {
         self.rows.push(item.rows);
-        self.dense = item.dense;
+        self.shape = item.shape;
         self.slots.extend_from_slice(item.slots);
         self.bounds.push(item.slots.len());
     }
@@ -477,7 +540,7 @@ impl BatchContainer for SumsContainer {
     }
 
     fn with_capacity(size: usize) -> Self {
-        SumsContainer { rows: Vec::with_capacity(size), dense: 0, bounds: Bounds::default(), slots: Vec::new() }
+        SumsContainer { rows: Vec::with_capacity(size), shape: Shape::default(), bounds: Bounds::default(), slots: Vec::new() }
     }
 
     fn merge_capacity(one: &Self, other: &Self) -> Self {
@@ -493,7 +556,7 @@ impl BatchContainer for SumsContainer {
 
     #[inline(always)]
     fn index(&self, index: usize) -> SumsRef<'_> {
-        SumsRef { rows: self.rows[index], dense: self.dense, slots: &self.slots[self.bounds.range(index)] }
+        SumsRef { rows: self.rows[index], shape: self.shape, slots: &self.slots[self.bounds.range(index)] }
     }
 
     fn len(&self) -> usize {
@@ -540,6 +603,62 @@ mod tests {
             expected += i128::from(value) * i128::from(diff);
         }
         assert_eq!(layout.integer(&sums, 0), Some(expected));
+    }
+
+    #[test]
+    fn the_mean_of_integers_is_the_nearest_double_whatever_their_size() {
+        let layout = layout(&[SumKind::Integer]);
+        let mut rng = StdRng::seed_from_u64(5);
+        for _ in 0..2000 {
+            let (mut sums, shift) = (layout.zero(), rng.random_range(0..62));
+            let count = rng.random_range(1..1000);
+            layout.add_integer(&mut sums, 0, i128::from(rng.random::<i64>() >> shift), rng.random_range(1..3));
+            let exact = layout.integer_digits(&sums, 0).mean(count);
+            assert_eq!(layout.integer_mean(&sums, 0, count), exact);
+        }
+    }
+
+    #[test]
+    fn extremes_are_those_of_all_that_came_beside_sums_of_it() {
+        let layout = layout(&[SumKind::Least, SumKind::Integer, SumKind::Greatest, SumKind::Float, SumKind::Count]);
+        let mut rng = StdRng::seed_from_u64(4);
+        for _ in 0..200 {
+            let ranks: Vec<i64> =
+                (0..rng.random_range(1..9)).map(|_| rng.random_range(-99..99) * rng.random_range(1..i64::MAX / 99)).collect();
+            let mut all = layout.zero();
+            // Each on its own, then together, as batches are merged.
+            for rank in &ranks {
+                let mut one = layout.zero();
+                layout.add_rows(&mut one, 1);
+                layout.add_rank(&mut one, 0, *rank);
+                layout.add_integer(&mut one, 1, i128::from(*rank), 1);
+                layout.add_rank(&mut one, 2, *rank);
+                layout.add_float(&mut one, 3, 0.5, 1);
+                layout.add_count(&mut one, 4, 1);
+                if rng.random_bool(0.5) { all.plus_equals(&one) } else { all.plus_equals(&one.borrow()) }
+            }
+            assert_eq!(
+                [Some(layout.rank(&all, 0)), Some(layout.rank(&all, 2))],
+                [ranks.iter().copied().min(), ranks.iter().copied().max()]
+            );
+            assert_eq!(layout.integer(&all, 1), Some(ranks.iter().map(|rank| i128::from(*rank)).sum()));
+            assert_eq!((layout.digits(&all, 3).to_f64(), layout.count(&all, 4)), (0.5 * ranks.len() as f64, ranks.len() as i64));
+        }
+    }
+
+    #[test]
+    fn of_a_group_that_went_as_a_whole_no_extreme_is_left() {
+        let layout = layout(&[SumKind::Greatest, SumKind::Integer]);
+        let mut sums = layout.zero();
+        for value in [5, -7] {
+            layout.add_rows(&mut sums, 1);
+            layout.add_rank(&mut sums, 0, value);
+            layout.add_integer(&mut sums, 1, i128::from(value), 1);
+        }
+        let gone = sums.clone().negated();
+        assert!(!sums.is_zero() && !gone.is_zero());
+        sums.plus_equals(&gone);
+        assert!(sums.is_zero());
     }
 
     #[test]

@@ -214,6 +214,45 @@ fn what_is_published_does_not_depend_on_order_within_the_bound_on_batches_or_on_
     }
 }
 
+/// Views of what is least, greatest and different: a table in memory, whose rows may go, has to keep every value; of a file, to
+/// which rows are only added, a number is enough.
+const EXTREMES: &str = "
+    CREATE TABLE groups (k INT, least BIGINT, most BIGINT, first TIMESTAMP(3), last DATE, third DOUBLE, small SMALLINT, below BIGINT, part BIGINT,
+                         n BIGINT, total BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'print', 'print-identifier' = 'groups');
+    CREATE TABLE windows (e TIMESTAMP(3), least BIGINT, most REAL, PRIMARY KEY (e) NOT ENFORCED) WITH ('connector' = 'print', 'print-identifier' = 'windows');
+    CREATE TABLE lately (k INT, least BIGINT, most BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'print', 'print-identifier' = 'lately');
+    CREATE TABLE joined (k INT, most BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'print', 'print-identifier' = 'joined');
+    CREATE TABLE different (k INT, n BIGINT, low BIGINT, high BIGINT, both BIGINT, total BIGINT, lasts BIGINT, PRIMARY KEY (k) NOT ENFORCED)
+      WITH ('connector' = 'print', 'print-identifier' = 'different');
+    CREATE VIEW l WITH (state_ttl = '5 s', on_expiry = 'retract') AS SELECT k, MIN(v) AS least, MAX(v) AS most FROM t GROUP BY k;
+    EXECUTE STATEMENT SET BEGIN
+      INSERT INTO groups SELECT k, MIN(v), MAX(v), MIN(ts), MAX(CAST(ts AS DATE)), MIN(CAST(v AS DOUBLE) / -3), MAX(CAST(v + 1 AS SMALLINT)),
+        MAX(v) FILTER (WHERE v < 0), MIN(60 / v) FILTER (WHERE v <> 0), COUNT(*), SUM(v) FROM t GROUP BY k;
+      INSERT INTO windows SELECT window_end, MIN(v), MAX(CAST(v AS REAL)) FROM TUMBLE(t, ts, INTERVAL '3' SECOND) GROUP BY window_end;
+      INSERT INTO lately SELECT k, least, most FROM l;
+      INSERT INTO joined SELECT a.k, MAX(a.v + b.v) FROM t AS a JOIN t AS b ON a.k = b.k AND a.ts < b.ts GROUP BY a.k;
+      INSERT INTO different SELECT k, COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v < 3), COUNT(DISTINCT v) FILTER (WHERE v > 5),
+        COUNT(DISTINCT v) FILTER (WHERE v < 3 OR v > 5), SUM(DISTINCT v) FILTER (WHERE v > 5),
+        COUNT(DISTINCT 10 / v) FILTER (WHERE v <> 0) FROM t GROUP BY k;
+    END;";
+
+#[test]
+fn what_is_least_and_greatest_is_the_same_of_rows_that_only_come_and_of_rows_that_may_go() {
+    for seed in 0..4 {
+        let mut rng = StdRng::seed_from_u64(200 + seed);
+        let sorted = rows(&mut rng, 70);
+        let mut first: Option<[Vec<String>; 5]> = None;
+        for (attempt, way) in [Way::Inserts, Way::Files, Way::Files].into_iter().enumerate() {
+            let order = shuffled(&sorted, |row| row.0, BOUND, &mut rng);
+            let (_engine, printed) =
+                run(&pieces(&order, &mut rng), way, 1 + attempt / 2, "", EXTREMES, &format!("extremes-{seed}-{attempt}"));
+            let found = ["groups", "windows", "lately", "joined", "different"].map(|sink| printed.of(sink));
+            assert!(found.iter().all(|lines| lines.len() > 10), "{found:?}");
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "seed {seed}, attempt {attempt}");
+        }
+    }
+}
+
 #[test]
 fn which_rows_of_a_source_are_late_depends_on_the_order_of_the_rows_alone() {
     for seed in 0..4 {

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::error::{Error, Result};
 use crate::plan::Finish;
-use crate::row::{SlotLayout, Sums};
+use crate::row::{SlotLayout, Sums, of_ranks};
 
 /// The values of a part, over a number of states.
 pub enum Values {
@@ -52,6 +52,10 @@ impl SumFinisher<'_> {
             Finish::Any { trues, count: all } => self.booleans(|sums| (count(sums, all) > 0).then(|| count(sums, trues) > 0)),
             Finish::SumOrNull { sum, count: all } => self.numbers(sum, all, false, failed)?,
             Finish::Average { sum, count: all } => self.numbers(sum, all, true, failed)?,
+            Finish::Extreme { value, count: all } => {
+                let ranks = self.sums.iter().map(|sums| (count(sums, all) > 0).then(|| self.layout.rank(sums, value)));
+                of_ranks(ranks, self.field.data_type())?
+            }
             Finish::Variance { sum, squares, count: all, sample, root } => self.doubles(|sums| {
                 let count = count(sums, all);
                 if count < 1 + i64::from(sample) {
@@ -83,8 +87,8 @@ impl SumFinisher<'_> {
                 Some(match (float, mean) {
                     (true, true) => layout.digits(sums, sum).mean(count),
                     (true, false) => layout.digits(sums, sum).to_f64(),
-                    (false, true) => layout.integer_digits(sums, sum).mean(count),
-                    (false, false) => layout.integer_digits(sums, sum).to_f64(),
+                    (false, true) => layout.integer_mean(sums, sum, count),
+                    (false, false) => layout.integer(sums, sum).map_or_else(|| layout.integer_digits(sums, sum).to_f64(), |sum| sum as f64),
                 })
             }),
             DataType::UInt64 => {

@@ -1,7 +1,8 @@
 //! GROUP BY and aggregates.
 //!
 //! What can be added up (COUNT, SUM, AVG, BOOL_AND and BOOL_OR, variances) shares one arrangement that holds nothing but
-//! sums. MIN and MAX each read the first row of an arrangement in their order. Everything else is recomputed over its
+//! sums. MIN and MAX each read the first row of an arrangement in their order; of numbers and times that are never taken
+//! away they are kept beside the sums. Everything else is recomputed over its
 //! group, in arrangements of its rows in the order that the aggregate asks for. DISTINCT makes the arguments distinct
 //! before that, FILTER leaves rows out. [`super::parts`] gathers who shares what.
 //!
@@ -16,8 +17,9 @@ use datafusion_expr::{Expr, Operator};
 use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 
 use crate::error::{Error, Result};
-use crate::eval::readable;
+use crate::eval::{is_fallible, readable};
 use crate::plan::{Column, Finish, Memory, Plan, Scalar, SumKind, Threshold};
+use crate::row::has_rank;
 use crate::sql::retention::Retentions;
 
 use super::grouping::Groups;
@@ -123,7 +125,7 @@ impl Call<'_> {
             (false, [arg]) => parts.sums(filter, arg.1.nullable.then(|| arg.clone()))?,
             // Of several arguments, rows in which none is NULL.
             (false, _) => parts.sums(all(filter.into_iter().chain(present), &schema)?, None)?,
-            (true, _) => parts.distinct_sums(all(filter.into_iter().chain(present), &schema)?, args, None)?,
+            (true, _) => parts.distinct_sums(filter, all(present, &schema)?, args, None)?,
         };
         let count = parts.sum(&sums, SumKind::Count);
         self.output(sums.part, Finish::Value(count), false, parts);
@@ -171,6 +173,9 @@ impl Call<'_> {
 
     /// MIN and MAX: NULLs last in either direction, so that the first row has NULL only where all have.
     fn first(&self, arg: &Item, filter: Option<Scalar>, descending: bool, parts: &mut Parts) -> Result<()> {
+        if parts.groups.only_grow() && has_rank(&arg.1.data_type) {
+            return self.extreme(arg.clone(), filter, if descending { SumKind::Greatest } else { SumKind::Least }, parts);
+        }
         let (scalar, column) = arg.clone();
         let scalar = match filter {
             None => scalar,
@@ -184,6 +189,21 @@ impl Call<'_> {
             Finish::Value(0),
             Column { name: self.name.clone(), nullable: true, data_type: arg.1.data_type.clone(), sort },
         );
+        Ok(())
+    }
+
+    /// MIN and MAX of rows that are never taken away.
+    fn extreme(&self, (scalar, column): Item, filter: Option<Scalar>, kind: SumKind, parts: &mut Parts) -> Result<()> {
+        let sums = match filter {
+            // Only where the filter is true is there an argument to compute.
+            Some(filter) if is_fallible(&scalar) => {
+                let filtered = expressions::case(None, vec![(filter, scalar)], None)?;
+                parts.sums(None, Some((filtered, Column { nullable: true, ..column })))?
+            }
+            filter => parts.sums(filter, Some((scalar, column)))?,
+        };
+        let finish = Finish::Extreme { value: parts.sum(&sums, kind), count: parts.sum(&sums, SumKind::Count) };
+        self.output(sums.part, finish, true, parts);
         Ok(())
     }
 
@@ -226,8 +246,7 @@ impl Call<'_> {
             return parts.sums(filter, Some(arg));
         }
         let present = arg.1.nullable.then(|| expressions::is_not_null(arg.0.clone())).transpose()?;
-        let filter = all(filter.into_iter().chain(present), &parts.groups.row().schema())?;
-        parts.distinct_sums(filter, vec![arg.clone()], Some(arg))
+        parts.distinct_sums(filter, present, vec![arg.clone()], Some(arg))
     }
 
     fn output(&self, part: usize, finish: Finish, nullable: bool, parts: &mut Parts) {

@@ -92,6 +92,11 @@ impl Groups {
         Ok(Groups { sets: vec![set], input, ..self })
     }
 
+    /// Whether no row of a group is ever taken away.
+    pub fn only_grow(&self) -> bool {
+        self.input.only_grows()
+    }
+
     /// What the rows of the aggregate's input look like.
     pub fn row(&self) -> &RowType {
         self.input.row()

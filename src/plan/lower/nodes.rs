@@ -1,8 +1,11 @@
 //! The stateful nodes and what their rows look like.
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 
-use crate::plan::{Arrangement, Column, JoinKind, Layout, Memory, Node, Output, Part, Plan, RowType, Threshold};
+use crate::plan::{
+    Arrangement, Column, Finish, JoinKind, Layout, Memory, Node, Output, Part, PartKind, Plan, RowType, Sum, SumKind, Threshold,
+};
 
 use super::scalar::{Item, pick_all};
 use super::{linear, remember};
@@ -63,6 +66,22 @@ pub(super) fn threshold(input: Plan, kind: Threshold, memory: &Memory) -> Plan {
     let input = arranged(linear::project(input, items), width, Layout::Sums(vec![]), None).with_memory(memory);
     let row = input.input.row().clone();
     Plan::new(Node::Threshold { input, kind }, row)
+}
+
+/// Each `key` of the rows of `input` with what is behind it, all of it BOOLEAN: true where it is so in any of them, else
+/// NULL.
+pub(super) fn any_true(input: Plan, key: usize, memory: &Memory) -> Plan {
+    let tests: Vec<Column> = input.row().columns[key..].to_vec();
+    let sums = (0..tests.len()).map(|test| Sum { kind: SumKind::True, column: Some(test), filter: None }).collect();
+    let items = pick_all(input.row());
+    let input = arranged(linear::project(input, items), key, Layout::Sums(sums), None).with_memory(memory);
+    let output = |(test, column): (usize, Column)| {
+        let finish = Finish::Any { trues: test, count: test };
+        Output { part: 0, finish, column: Column::new(column.name, DataType::Boolean, true) }
+    };
+    let outputs = tests.into_iter().enumerate().map(output).collect();
+    let columns = input.input.row().columns[..key].to_vec();
+    reduce(&columns, vec![Part { input, kind: PartKind::Accumulable }], outputs, vec![])
 }
 
 /// The sum of collections whose rows differ at most in names and in what may be NULL.

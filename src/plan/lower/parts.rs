@@ -7,18 +7,20 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_expr::AggregateUDF;
+use datafusion_expr::{AggregateUDF, Operator};
 use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
+use datafusion_physical_expr::expressions;
 
 use crate::error::Result;
+use crate::eval::is_fallible;
 use crate::plan::{
     Column, Finish, GeneralAggregate, Layout, Memory, Output, Part, PartKind, Plan, RowType, Scalar, Sum, SumKind, Threshold,
 };
 
 use super::aggregate::{filter_item, is_constant};
 use super::grouping::Groups;
-use super::scalar::{Item, key_item, plain_item, read_column};
+use super::scalar::{Item, all, key_item, plain_item, read_column};
 use super::{linear, nodes, remember};
 
 /// The parts of one reduction, as far as they are known.
@@ -38,6 +40,13 @@ struct Draft {
 
 enum DraftKind {
     Sums(Vec<Sum>),
+    /// Sums of values that are made distinct: all that have a value, under each of these filters. A sum's filter is one of
+    /// them.
+    Distinct {
+        sums: Vec<Sum>,
+        present: Option<Scalar>,
+        filters: Vec<Option<Scalar>>,
+    },
     First,
     /// The first `order` values are what rows are ordered by.
     General {
@@ -99,20 +108,40 @@ impl Parts {
         Ok(SumsOf { part, data_type, column, filter })
     }
 
-    /// Sums of `arg`, which is one of `args`, over the rows on which `filter` is true, each group's `args` once.
-    pub fn distinct_sums(&mut self, filter: Option<Scalar>, args: Vec<Item>, arg: Option<Item>) -> Result<SumsOf> {
+    /// Sums of `arg`, which is one of `args`, over the rows on which `filter` and `present` are true, each group's `args`
+    /// once. All such sums of the same `args` share a part, unless something that can fail would be computed of more rows
+    /// than are counted.
+    pub fn distinct_sums(&mut self, filter: Option<Scalar>, present: Option<Scalar>, args: Vec<Item>, arg: Option<Item>) -> Result<SumsOf> {
         let args: Vec<Item> = args.into_iter().map(key_item).collect();
+        let can_fail = |filters: &[Option<Scalar>]| filters.iter().flatten().any(is_fallible);
+        let shares = !args.iter().any(|(arg, _)| is_fallible(arg)) && !can_fail(std::slice::from_ref(&filter));
         let part = self.find_or_add(
-            |draft| draft.distinct && matches!(draft.kind, DraftKind::Sums(_)) && draft.filter == filter && same(&draft.values, &args),
-            || Draft { filter: filter.clone(), distinct: true, values: args.clone(), kind: DraftKind::Sums(vec![]) },
+            |draft| match &draft.kind {
+                DraftKind::Distinct { filters, .. } => {
+                    same(&draft.values, &args) && (filters.contains(&filter) || shares && !can_fail(filters))
+                }
+                _ => false,
+            },
+            || {
+                let kind = DraftKind::Distinct { sums: vec![], present, filters: vec![] };
+                Draft { filter: None, distinct: true, values: args.clone(), kind }
+            },
         );
-        Ok(SumsOf { part, data_type: arg.as_ref().map(|(_, column)| column.data_type.clone()), column: arg.map(|_| 0), filter: None })
+        let data_type = arg.as_ref().map(|(_, column)| column.data_type.clone());
+        let DraftKind::Distinct { filters, .. } = &mut self.drafts[part].kind else { unreachable!("the part was found among these") };
+        let filter = filters.iter().position(|have| *have == filter).unwrap_or_else(|| {
+            filters.push(filter);
+            filters.len() - 1
+        });
+        Ok(SumsOf { part, data_type, column: arg.map(|_| 0), filter: Some(filter) })
     }
 
     /// The position in its part of one sum.
     pub fn sum(&mut self, of: &SumsOf, kind: SumKind) -> usize {
         let sum = Sum { kind, column: of.column, filter: of.filter };
-        let DraftKind::Sums(sums) = &mut self.drafts[of.part].kind else { unreachable!("sums are read from a part of sums") };
+        let (DraftKind::Sums(sums) | DraftKind::Distinct { sums, .. }) = &mut self.drafts[of.part].kind else {
+            unreachable!("sums are read from a part of sums")
+        };
         sums.iter().position(|have| *have == sum).unwrap_or_else(|| {
             sums.push(sum);
             sums.len() - 1
@@ -189,18 +218,30 @@ impl Parts {
         let width = self.groups.key.len();
         let (mut parts, mut outputs) = (vec![], self.outputs);
         for (at, draft) in self.drafts.into_iter().enumerate() {
-            let rows = self.groups.rows(draft.filter.as_ref(), &draft.values);
-            let rows = if draft.distinct { nodes::threshold(rows, Threshold::Distinct, memory) } else { rows };
+            let rows = match &draft.kind {
+                DraftKind::Distinct { present, filters, .. } => distinct(&self.groups, &draft.values, present.as_ref(), filters, memory)?,
+                _ => self.groups.rows(draft.filter.as_ref(), &draft.values),
+            };
+            let rows = match draft.kind {
+                DraftKind::General { .. } if draft.distinct => nodes::threshold(rows, Threshold::Distinct, memory),
+                _ => rows,
+            };
             // Distinct rows are made so in ascending order; what comes after may ask for another one.
             let rows = if draft.distinct { reordered(rows, width, &draft.values) } else { rows };
             let values = RowType::new(rows.row().columns[width..].iter().cloned());
             let layout = match &draft.kind {
                 DraftKind::Sums(sums) => Layout::Sums(sums.clone()),
+                DraftKind::Distinct { sums, filters, .. } => {
+                    let sums = sums
+                        .iter()
+                        .map(|sum| Sum { filter: sum.filter.and_then(|filter| test(filters, filter, draft.values.len())), ..*sum });
+                    Layout::Sums(sums.collect())
+                }
                 DraftKind::First | DraftKind::General { .. } => Layout::Rows,
             };
             let input = nodes::arranged(rows, width, layout, None).with_memory(memory);
             let kind = match draft.kind {
-                DraftKind::Sums(_) => PartKind::Accumulable,
+                DraftKind::Sums(_) | DraftKind::Distinct { .. } => PartKind::Accumulable,
                 DraftKind::First => PartKind::First,
                 DraftKind::General { aggregates, .. } => {
                     let mut built = vec![];
@@ -271,6 +312,34 @@ impl PlacedGeneral {
     }
 }
 
+/// The different values of each group that are `present` and that any of the filters lets pass; where these are several,
+/// with a column for each that is no filter at all, true where the value passes it.
+fn distinct(groups: &Groups, values: &[Item], present: Option<&Scalar>, filters: &[Option<Scalar>], memory: &Memory) -> Result<Plan> {
+    let schema = groups.row().schema();
+    if let [filter] = filters {
+        let counted = all(filter.iter().chain(present).cloned(), &schema)?;
+        return Ok(nodes::threshold(groups.rows(counted.as_ref(), values), Threshold::Distinct, memory));
+    }
+    let mut passing: Option<Scalar> = None;
+    if filters.iter().all(Option::is_some) {
+        for filter in filters.iter().flatten().cloned() {
+            passing = Some(match passing {
+                None => filter,
+                Some(others) => expressions::binary(others, Operator::Or, filter, &schema)?,
+            });
+        }
+    }
+    let tests = filters.iter().flatten().map(|filter| filter_item(filter, groups.row())).collect::<Result<Vec<_>>>()?;
+    let rows = groups.rows(all(present.cloned().into_iter().chain(passing), &schema)?.as_ref(), &[values, &tests].concat());
+    Ok(nodes::any_true(rows, groups.key.len() + values.len(), memory))
+}
+
+/// The value column that tells whether a value passes the `filter`th of these; None where all do. It is behind `values`.
+fn test(filters: &[Option<Scalar>], filter: usize, values: usize) -> Option<usize> {
+    let is_one = filters.len() > 1 && filters[filter].is_some();
+    is_one.then(|| values + filters[..filter].iter().flatten().count())
+}
+
 /// Where `item` stands among `values`, at the end if it was not there.
 fn place(values: &mut Vec<Item>, item: Item) -> usize {
     values.iter().position(|(scalar, _)| scalar.as_ref() == item.0.as_ref()).unwrap_or_else(|| {
@@ -284,11 +353,11 @@ fn same(a: &[Item], b: &[Item]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0.as_ref() == b.0.as_ref() && a.1.sort == b.1.sort)
 }
 
-/// Rows of `key ++ values` with the values encoded for their own order.
+/// Rows of `key ++ values`, and what is behind, with the values encoded for their own order.
 fn reordered(rows: Plan, width: usize, values: &[Item]) -> Plan {
     let items = (0..rows.row().len()).map(|index| {
         let (scalar, column) = super::scalar::pick(rows.row(), index);
-        let sort = if index < width { column.sort } else { values[index - width].1.sort };
+        let sort = index.checked_sub(width).and_then(|value| values.get(value)).map_or(column.sort, |(_, column)| column.sort);
         (scalar, Column { sort, ..column })
     });
     let items = items.collect();

@@ -17,7 +17,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::*;
-use crate::plan::{Arrangement, Layout, Node, PartKind, RelationId, Step};
+use crate::plan::{Arrangement, Flow, Layout, Node, PartKind, RelationId, Step};
 
 struct Tables(HashMap<&'static str, Relation>);
 
@@ -31,7 +31,7 @@ impl Catalog for Tables {
     }
 }
 
-/// `t(a, b, s)`, `u(a, c, s)`, `n(k NOT NULL, v)`, `d(x DECIMAL, f DOUBLE, p BOOLEAN, ts TIMESTAMP(3))`, `l(id, items ARRAY)`.
+/// `t(a, b, s)`, `log(a, b, s)` to which rows are only added, `u(a, c, s)`, `n(k NOT NULL, v)`, `d(x DECIMAL, f DOUBLE, p BOOLEAN, ts TIMESTAMP(3))`, `l(id, items ARRAY)`.
 fn tables() -> Tables {
     let int = |name: &str| Field::new(name, DataType::Int32, true);
     let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
@@ -49,13 +49,13 @@ fn tables() -> Tables {
             ],
         ),
         ("l", vec![int("id"), Field::new("items", list, true)]),
+        ("log", vec![int("a"), int("b"), Field::new("s", DataType::Utf8, true)]),
     ];
     let relations = all.into_iter().enumerate().map(|(id, (name, fields))| {
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let plan = Plan::new(
-            Node::Get { id: RelationId(id as u64), name: name.into(), flow: crate::plan::Flow::Changes, times: vec![] },
-            RowType::from_schema(&schema),
-        );
+        let flow = if name == "log" { Flow::Appends } else { Flow::Changes };
+        let get = Node::Get { id: RelationId(id as u64), name: name.into(), flow, times: vec![] };
+        let plan = Plan::new(get, RowType::from_schema(&schema));
         (name, Relation { schema, plan, versions: None })
     });
     Tables(relations.collect())

@@ -10,7 +10,7 @@ use rusqlite::types::Value;
 use super::reference::{Bag, Row, evaluate};
 use super::*;
 
-/// Rows of `t(a, b, s)`, `u(a, c, s)`, `n(k, v)`: few values, so that there are matches, duplicates and NULLs.
+/// Rows of `t(a, b, s)`, which are those of `log` too, `u(a, c, s)`, `n(k, v)`: few values, so that there are matches, duplicates and NULLs.
 struct Data {
     t: Vec<[Option<i32>; 3]>,
     u: Vec<[Option<i32>; 3]>,
@@ -41,12 +41,12 @@ impl Data {
             Node::Get { id, .. } => *id,
             other => panic!("{other:?} is no table"),
         };
-        HashMap::from([(id("t"), three(&self.t)), (id("u"), three(&self.u)), (id("n"), two)])
+        HashMap::from([(id("t"), three(&self.t)), (id("log"), three(&self.t)), (id("u"), three(&self.u)), (id("n"), two)])
     }
 
     fn sqlite(&self) -> rusqlite::Connection {
         let db = rusqlite::Connection::open_in_memory().expect("SQLite");
-        db.execute_batch("CREATE TABLE t(a INT, b INT, s TEXT); CREATE TABLE u(a INT, c INT, s TEXT); CREATE TABLE n(k INT, v INT)")
+        db.execute_batch("CREATE TABLE t(a INT, b INT, s TEXT); CREATE TABLE u(a INT, c INT, s TEXT); CREATE TABLE n(k INT, v INT); CREATE VIEW log AS SELECT * FROM t")
             .expect("tables");
         let text = |v: &Option<i32>| v.map(|v| format!("s{v}"));
         for r in &self.t {
@@ -168,6 +168,11 @@ fn aggregates_agree_with_sqlite() {
         "SELECT a, COUNT(DISTINCT b) FROM t GROUP BY a",
         "SELECT a, COUNT(*) FILTER (WHERE b > 1), SUM(b) FILTER (WHERE s = 's1'), MIN(b) FILTER (WHERE b > 1), MAX(b) FILTER (WHERE b < 2) FROM t GROUP BY a",
         "SELECT a, COUNT(DISTINCT b) FILTER (WHERE b > 1), AVG(DISTINCT b) FILTER (WHERE b > 0) FROM t GROUP BY a",
+        "SELECT a, COUNT(DISTINCT b), COUNT(DISTINCT b) FILTER (WHERE b > 1), SUM(DISTINCT b) FILTER (WHERE s = 's1'), COUNT(DISTINCT b) FILTER (WHERE s = 's1') FROM t GROUP BY a",
+        "SELECT COUNT(DISTINCT b) FILTER (WHERE b > 1), SUM(DISTINCT b) FILTER (WHERE s = 's1'), COUNT(DISTINCT s) FILTER (WHERE b > 1), COUNT(DISTINCT s) FROM t",
+        "SELECT MIN(a), MAX(a), MIN(b), MAX(s), COUNT(*) FROM log",
+        "SELECT a, MIN(b), MAX(b), MAX(b) FILTER (WHERE s = 's1'), MIN(60 / b) FILTER (WHERE b <> 0), SUM(b) FROM log WHERE b < 3 GROUP BY a",
+        "SELECT a, MAX(c) FROM (SELECT log.a, u.c FROM log JOIN u ON log.a = u.a) AS q GROUP BY a",
         "SELECT a + 1, SUM(b * 2) + 1 FROM t GROUP BY a + 1",
         "SELECT SUM(b) FROM t WHERE a > 100",
         "SELECT a, SUM(b) FROM t WHERE a > 100 GROUP BY a",

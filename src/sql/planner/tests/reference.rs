@@ -332,6 +332,10 @@ fn sum_of(sum: &Sum, rows: &[Row], key: usize) -> ScalarValue {
         SumKind::Integer => ScalarValue::Decimal128(Some(counted.map(|row| whole(&value(row))).sum()), 38, 0),
         SumKind::Float => ScalarValue::Float64(Some(counted.map(|row| double(&value(row))).sum())),
         SumKind::FloatSquare => ScalarValue::Float64(Some(counted.map(|row| double(&value(row)).powi(2)).sum())),
+        SumKind::Least | SumKind::Greatest => {
+            let comes_before = |a: &ScalarValue, b: &ScalarValue| (a < b) == (sum.kind == SumKind::Least);
+            counted.map(value).reduce(|best, next| if comes_before(&next, &best) { next } else { best }).unwrap_or(ScalarValue::Null)
+        }
     }
 }
 
@@ -377,7 +381,8 @@ fn finish(output: &Output, values: &Row, input: &Arrangement) -> ScalarValue {
         {
             null()
         }
-        Finish::All { count: n, .. } | Finish::Any { count: n, .. } if count(values, *n) == 0 => null(),
+        Finish::All { count: n, .. } | Finish::Any { count: n, .. } | Finish::Extreme { count: n, .. } if count(values, *n) == 0 => null(),
+        Finish::Extreme { value, .. } => values[*value].clone(),
         Finish::SumOrNull { sum, .. } => match data_type {
             DataType::Decimal128(precision, to) => ScalarValue::Decimal128(Some(whole(&values[*sum])), *precision, *to),
             other => values[*sum].cast_to(other).expect("a sum in range"),

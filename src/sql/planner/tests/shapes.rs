@@ -135,6 +135,37 @@ fn minimum_and_maximum_read_the_first_row_with_null_last() {
 }
 
 #[test]
+fn minimum_and_maximum_of_numbers_that_only_come_are_kept_beside_sums() {
+    let kinds = |sql: &str| {
+        let plans = nodes(&plan(sql));
+        let Node::Reduce { parts, .. } = only(&plans, |node| matches!(node, Node::Reduce { .. })).node() else { panic!("{sql}") };
+        parts.iter().map(|part| matches!(part.kind, PartKind::First)).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("SELECT a, COUNT(*), MIN(b), MAX(b + 1), SUM(b) FROM log GROUP BY a"), [false]);
+    assert_eq!(kinds("SELECT MAX(l.b) FROM log AS l JOIN log AS m ON l.a = m.a"), [false]);
+    assert_eq!(kinds("SELECT a, MIN(s) FROM log GROUP BY a"), [true], "text is as long as it likes");
+    assert_eq!(kinds("SELECT a, MIN(log.b) FROM log LEFT JOIN n ON log.a = n.k GROUP BY a"), [true], "NULLs go when a match comes");
+    assert_eq!(kinds("SELECT MIN(b) FROM (SELECT b FROM log UNION ALL SELECT b FROM t) AS q"), [true], "rows of t may go");
+}
+
+#[test]
+fn distinct_values_under_several_filters_are_kept_once() {
+    let parts = |sql: &str| {
+        let plans = nodes(&plan(sql));
+        let reduces = plans.iter().filter(|plan| matches!(plan.node(), Node::Reduce { .. }));
+        reduces.map(|plan| plan.arrangements().len()).collect::<Vec<_>>()
+    };
+    let filtered = "COUNT(DISTINCT b) FILTER (WHERE s = 'x'), SUM(DISTINCT b) FILTER (WHERE s = 'y')";
+    // All rows, the values of b; and under the latter, which filters each value passes.
+    assert_eq!(parts(&format!("SELECT a, COUNT(*), COUNT(DISTINCT b), {filtered} FROM t GROUP BY a")), [2, 1]);
+    assert_eq!(parts(&format!("SELECT a, {filtered}, COUNT(DISTINCT s) FILTER (WHERE b = 1) FROM t GROUP BY a")), [3, 1]);
+    assert_eq!(parts("SELECT a, COUNT(DISTINCT b) FILTER (WHERE s = 'x') FROM t GROUP BY a"), [2]);
+    // What can fail is computed of the rows that are counted, and no others.
+    let fallible = "COUNT(DISTINCT 1 / b) FILTER (WHERE b <> 0), COUNT(DISTINCT 1 / b) FILTER (WHERE b > 1)";
+    assert_eq!(parts(&format!("SELECT a, {fallible} FROM t GROUP BY a")), [3]);
+}
+
+#[test]
 fn the_first_part_of_a_reduction_reads_every_row() {
     for sql in [
         "SELECT a, COUNT(DISTINCT b) FROM t GROUP BY a",
