@@ -25,6 +25,8 @@ pub enum Error {
     Data(String),
     /// A file or stream that cannot be read or written.
     Io(String),
+    /// A file of a checkpoint that is not as Weir wrote it: which, from what byte on, and how.
+    Damaged { file: String, offset: u64, what: String },
     /// The engine has stopped, and why.
     Stopped(String),
 }
@@ -53,6 +55,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The same error, with its place before what it says. A name that is not there is looked for in one place anyway.
+    pub fn at(self, place: impl fmt::Display) -> Self {
+        match self {
+            Error::Invalid(message) => Error::Invalid(format!("{place}: {message}")),
+            Error::Unsupported(what) => Error::Unsupported(format!("{place}: {what}")),
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,6 +91,7 @@ impl fmt::Display for Error {
                 write!(f, "{kind} '{name}' cannot be dropped: {} read{} it", readers.join(", "), if readers.len() == 1 { "s" } else { "" })
             }
             Error::Invalid(message) | Error::Data(message) | Error::Io(message) => f.write_str(message),
+            Error::Damaged { file, offset, what } => write!(f, "{file} at byte {offset}: {what}"),
             Error::Unsupported(what) => write!(f, "not supported: {what}"),
             Error::Stopped(why) => write!(f, "the engine has stopped: {why}"),
         }

@@ -37,9 +37,13 @@
 //! | [`row`] | Arrow columns | rows as bytes that compare in SQL order, and the containers that keep them |
 //! | [`eval`] | expressions | values, with the rows that fail told apart |
 //! | [`engine`] | statements | results: catalog, clock, workers, subscriptions; the public interface |
+//! | [`checkpoint`] | state | files that a run can start from again |
 //! | [`connector`] | files, streams, generators | Arrow batches, and changes back out |
 //! | [`text`], [`error`], [`cli`] | values, failures, arguments | what a person reads |
 
+#![deny(unsafe_code)]
+
+pub mod checkpoint;
 pub mod cli;
 pub mod connector;
 pub mod dataflow;

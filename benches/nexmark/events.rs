@@ -88,7 +88,7 @@ fn read(table: &str, schema: SchemaRef, events: usize) -> RecordBatch {
     let options = [("connector", "nexmark"), ("table", table), ("events", &events.to_string()), ("event-rate", "200")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let spec = TableSpec { name: table.into(), schema: schema.clone(), primary_key: vec![], options, base: ".".into() };
-    let mut source = open_source(&spec).expect("nexmark's events can be read");
+    let mut source = open_source(&spec, None).expect("nexmark's events can be read");
     let mut batches = Vec::new();
     loop {
         match source.read().expect("nexmark's events can be read") {

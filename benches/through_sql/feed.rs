@@ -68,7 +68,7 @@ pub fn run_export(
 ) -> Duration {
     let runtime = Runtime::start(1).expect("a worker");
     let inputs: Vec<Input> = (0..tables.tables.len()).map(|index| tables.input(index)).collect();
-    let dataflow = runtime.install(vec![export], inputs).expect("it can be rendered").id;
+    let dataflow = runtime.install(vec![export], inputs, false).expect("it can be rendered").id;
     let start = Instant::now();
     for index in 0..ticks {
         for (table, rows) in tick(index).into_iter().enumerate() {

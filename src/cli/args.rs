@@ -1,6 +1,7 @@
 //! The command line's grammar, and its help.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::HumanCount;
@@ -10,6 +11,8 @@ use super::output::Format;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::plan;
+use crate::sql;
+use crate::sql::duration::parse_duration;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -35,7 +38,15 @@ Examples:
   weir run queries/dau.sql
   weir run queries/dau.sql --workers 2 --format json > dau.jsonl
   weir run queries/clicks.sql --set tick='1 s' --quiet
+  weir run queries/dau.sql --state dau.state --checkpoint-every '10 s'
   echo 'SELECT 1 + 1 AS two;' | weir run -";
+
+const STATE_EXAMPLES: &str = "\
+Rows and bytes are what lies on disk; rows that have cancelled and were not merged yet are among them.
+
+Examples:
+  weir state dau.state
+  weir state dau.state --verify";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Runs the script's definitions and prints the plan of every view, job and query in it. No input is read.
@@ -134,6 +145,9 @@ pub enum Command {
     /// Run sqllogictest scripts: statements in, expected rows beside them
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
+    /// List the checkpoints in a folder, and what is in them
+    #[command(after_help = STATE_EXAMPLES)]
+    State(ListArgs),
     /// Measure how fast well-known queries are on this machine
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
@@ -154,6 +168,41 @@ pub struct RunArgs {
     /// Neither progress nor a summary
     #[arg(long, short)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Where a run keeps its state.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// Keep the state in this folder, and go on from what an earlier run has left in it
+    #[arg(long = "state", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// How often to save the state while the script runs; it is saved at the end in any case
+    #[arg(long, value_name = "INTERVAL", value_parser = interval, requires = "folder", default_value = "10 s")]
+    pub checkpoint_every: Duration,
+    /// Start anew what the script now defines otherwise, and all that reads it, rather than refuse to run it
+    #[arg(long, requires = "folder")]
+    pub discard_changed: bool,
+}
+
+/// A positive duration.
+fn interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Some(milliseconds @ 1..)) => Ok(Duration::from_millis(milliseconds.unsigned_abs())),
+        Ok(_) => Err("an interval is positive, such as '10 s'".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// The folder that `weir run --state` was given
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Read every byte, and fail if one is not as it was written
+    #[arg(long)]
+    pub verify: bool,
 }
 
 #[derive(Debug, Args)]
@@ -328,7 +377,7 @@ impl Settings {
     /// # Errors
     /// That of the first SET that fails, with its name.
     pub fn apply(&self, engine: &Engine) -> Result<(), Error> {
-        let set = |setting: &Setting| engine.execute(&setting.statement()).map(drop);
+        let set = |setting: &Setting| sql::parse(&setting.statement())?.iter().try_for_each(|parsed| engine.run_again(parsed).map(drop));
         let mut all = self.all.iter();
         all.try_for_each(|setting| set(setting).map_err(|error| Error::Invalid(format!("--set {}: {error}", setting.name))))
     }

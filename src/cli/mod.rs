@@ -17,6 +17,7 @@ mod progress;
 mod run;
 mod script;
 mod shell;
+mod state;
 mod stdout;
 mod stop;
 mod streams;
@@ -50,6 +51,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::audit(args, &stop),
         Command::Shell(args) => shell::shell(args, &stop),
         Command::Test(args) => test::test(args, &stop),
+        Command::State(args) => state::state(&args, &stop),
         Command::Bench(args) => bench::bench(args, &stop),
     };
     result

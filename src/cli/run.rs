@@ -1,14 +1,17 @@
 //! `weir run`: a script from its first statement to the end of its input.
 
+use std::io::Write;
+use std::path::Path;
+
 use super::Exit;
-use super::args::{RunArgs, Settings};
+use super::args::{RunArgs, Settings, StateArgs};
 use super::output::{Format, Results};
 use super::progress::{Notes, Progress};
 use super::script::{Said, Script, execute};
 use super::stdout::{self, Stdout};
 use super::stop::{POLL, Stop};
 use super::streams::Streams;
-use crate::engine::Engine;
+use crate::engine::{Engine, Resumed};
 use crate::error::{Error, Result};
 
 /// Runs a script. A statement that fails is reported here, with its place; other errors are the caller's to report.
@@ -16,7 +19,7 @@ pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
     let Some(script) = Script::read_unless(stop, &args.script)? else { return Ok(stop.reason().unwrap_or(Exit::Interrupted)) };
     let mut progress = Progress::start(args.quiet);
     let out = Stdout::new(stop).around(progress.bar());
-    let engine = Engine::builder().workers(args.workers.count()).base(&script.base).output(Box::new(out.clone())).build()?;
+    let engine = engine(&args, &script.base, Box::new(out.clone()), progress.notes())?;
     progress.watch(&engine);
 
     let results = Results::new(out, Format::or_default(args.format, stdout::is_terminal()));
@@ -26,6 +29,19 @@ pub fn run(args: RunArgs, stop: &Stop) -> Result<Exit> {
     let unread = stop.reason() == Some(Exit::Ok);
     progress.finish((!unread).then_some(&engine));
     result
+}
+
+/// The engine for a script, which begins with what an earlier run has left if it is to.
+fn engine(args: &RunArgs, base: &Path, out: Box<dyn Write + Send>, notes: Notes) -> Result<Engine> {
+    let StateArgs { folder, checkpoint_every, discard_changed } = &args.state;
+    let builder = Engine::builder().workers(args.workers.count()).base(base).output(out);
+    match folder {
+        None => builder.build(),
+        Some(folder) => {
+            let failed = move |error: &Error| notes.say(format_args!("warning: the state was not saved: {error}"));
+            builder.state(folder).checkpoint_every(*checkpoint_every, failed).discard_changed(*discard_changed).build()
+        }
+    }
 }
 
 /// A script on its way.
@@ -48,8 +64,24 @@ impl Run {
 
     /// Runs the statements, reads the bounded input to its end and waits out the unbounded.
     fn script_and_input(&mut self, settings: &Settings) -> Result<Exit> {
+        self.say_resumed();
         settings.apply(&self.engine)?;
-        if self.statements() { self.input() } else { Ok(Exit::Failed) }
+        if !self.statements() {
+            return Ok(Exit::Failed);
+        }
+        for gone in self.engine.forget_the_rest()? {
+            self.notes.say(format_args!("note: {gone} is gone: it was in the saved state and the script does not define it any longer"));
+        }
+        self.input()
+    }
+
+    /// Says with what the engine has begun.
+    fn say_resumed(&self) {
+        let Resumed { checkpoint, passed_over } = self.engine.resumed();
+        passed_over.iter().for_each(|what| self.notes.say(format_args!("warning: {what}")));
+        if let Some(number) = checkpoint {
+            self.notes.say(format_args!("going on from checkpoint {number}"));
+        }
     }
 
     /// Whether all statements went well; reports the first that does not, and stops there.

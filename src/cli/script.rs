@@ -204,7 +204,7 @@ pub enum Said {
 /// Runs one statement and writes its rows.
 pub fn execute<W: std::io::Write>(engine: &Engine, statement: &Parsed, results: &mut Results<W>) -> Result<Said> {
     let is_text = matches!(statement.statement, Statement::Explain { .. } | Statement::Show(Show::Create(_)));
-    match engine.execute_statement(statement)? {
+    match engine.run_again(statement)? {
         Outcome::Rows(rows) => {
             let written = if is_text { results.text(&rows) } else { results.rows(&rows) };
             written.map_err(|error| unwritable(&error))?;

@@ -12,7 +12,7 @@ use arrow::datatypes::*;
 use super::format::parse;
 use super::options::Options;
 use super::pace::{BATCH, Pace};
-use super::{Read, Source, SourceBatch};
+use super::{Position, Read, Source, SourceBatch};
 use crate::error::{Error, Result};
 use crate::text::{a_type_name, days_from_civil, per_second, type_name, write_hex};
 
@@ -26,6 +26,8 @@ pub(super) struct Datagen {
     fields: Vec<Generator>,
     rows: Option<u64>,
     done: u64,
+    /// How many rows a batch has at most.
+    batch: usize,
     pace: Pace,
 }
 
@@ -76,17 +78,22 @@ impl Datagen {
         }
         let rows = number_of_rows(options, &sequences)?;
         let rate = options.number("rows-per-second", "a number of rows")?.unwrap_or_default();
-        Ok(Datagen { schema: spec.schema.clone(), fields, rows, done: 0, pace: Pace::new(rate) })
+        Ok(Datagen { schema: spec.schema.clone(), fields, rows, done: 0, batch: BATCH, pace: Pace::new(rate) })
+    }
+
+    /// The rows behind the first `done`, in batches of at most so many.
+    pub fn behind(self, done: u64, batch: usize) -> Self {
+        Datagen { done, batch, ..self }
     }
 }
 
 impl Source for Datagen {
     fn read(&mut self) -> Result<Read> {
-        let left = self.rows.map_or(u64::MAX, |rows| rows - self.done);
+        let left = self.rows.map_or(u64::MAX, |rows| rows.saturating_sub(self.done));
         if left == 0 {
             return Ok(Read::End);
         }
-        let count = self.pace.due(self.done).min(left).min(BATCH as u64);
+        let count = self.pace.due(self.done).min(left).min(self.batch as u64);
         if count == 0 {
             return Ok(Read::Idle);
         }
@@ -95,6 +102,10 @@ impl Source for Datagen {
         let options = RecordBatchOptions::new().with_row_count(Some(count as usize));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         Ok(Read::Batch(SourceBatch { rows, ops: None, errors: Vec::new() }))
+    }
+
+    fn position(&self) -> Position {
+        Position::Made(self.done)
     }
 
     fn is_bounded(&self) -> bool {

@@ -1,30 +1,35 @@
-//! Files and standard input: bytes in, bytes out; what they mean is the format's.
+//! Files and standard input, read: bytes come in, and what they mean is the format's.
 //!
 //! A [`TextSource`] moves bytes from an [`Input`] to a decoder. Files are read where they are asked for; a pipe is read by
 //! a thread, because nothing else can wait for it and say after a while that there is nothing yet.
+//!
+//! When a batch is handed over, all that was decoded is in it. So the source's position is that of the first byte that the
+//! decoder has not used, whatever else was read ahead.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 
-use super::format::{self, Decoder, Encoder, Tail};
+use super::format::{self, Decoder, Tail};
 use super::options::Options;
 use super::pace::PATIENCE;
-use super::{Changes, Read, Sink, Skipped, Source};
+use super::{Place, Position, Read, Skipped, Source, TextPosition, position};
 use crate::error::{Error, Result};
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 256 * 1024;
 /// How many bytes are read at a time at most, into a buffer with a long record.
 const LONGEST_CHUNK: usize = 4 * 1024 * 1024;
-/// How many bytes a record may surely have; one that is longer by less than a chunk may pass.
+/// How many bytes a record may surely have; one that is longer by less than a chunk passes on one reading and not on another.
 const LONGEST: usize = 16 * 1024 * 1024;
 /// How many bytes make a batch that is full however few its rows are.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
+
+/// How many bytes before a position are part of it.
+const KNOWN_BY: usize = 64;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -35,17 +40,26 @@ pub(super) fn check(options: &Options) -> Result<bool> {
     options.flag("follow")
 }
 
-/// Opens the files of a table for reading.
-pub(super) fn open_files(options: &Options) -> Result<TextSource> {
+/// Opens the files of a table for reading, in batches of at most so many rows.
+pub(super) fn open_files(options: &Options, from: Option<&TextPosition>, rows: usize) -> Result<TextSource> {
     let path = options.spec.base.join(options.require("path")?);
     let follow = options.flag("follow")?;
-    let paths = list(&path)?;
+    let from = from.filter(|from| !from.place.file.is_empty());
+    let changed = |from: &TextPosition, why: &str| position::changed(&options.spec.name, &from.place.file, from.offset, why);
+    let paths = list(&path).map_err(|error| from.map_or(error.clone(), |from| changed(from, &error.to_string())))?;
     if follow && (paths.len() != 1 || path.is_dir()) {
         let message = format!("table '{}': 'follow' = 'true' reads one file, and {} is not one", options.spec.name, path.display());
         return Err(Error::Invalid(message));
     }
-    let input = Files { base: options.spec.base.clone(), paths: paths.into(), current: None, follow };
-    Ok(TextSource::new(Box::new(input), format::decoder(options)?))
+    let mut input = Files { base: options.spec.base.clone(), paths: paths.into(), current: None, follow };
+    if let Some(from) = from {
+        input.go_to(from).map_err(|why| changed(from, &why))?;
+    }
+    let mut source = TextSource::new(Box::new(input), format::decoder(options)?, rows);
+    if let Some(from) = from {
+        source.go_on(from)?;
+    }
+    Ok(source)
 }
 
 /// Takes standard input for the caller, who is the only one to read it; false if somebody has it already.
@@ -55,12 +69,12 @@ pub fn claim_stdin() -> bool {
 }
 
 /// Opens standard input for reading, which can be done once.
-pub(super) fn open_stdin(options: &Options) -> Result<TextSource> {
+pub(super) fn open_stdin(options: &Options, from: Option<&TextPosition>, rows: usize) -> Result<TextSource> {
     let decoder = format::decoder(options)?;
     if !claim_stdin() {
         return Err(Error::Io(format!("table '{}': standard input is being read already, and can be read once", options.spec.name)));
     }
-    Ok(TextSource::new(Box::new(Pipe::new("stdin", std::io::stdin())?), decoder))
+    TextSource::of_stream("stdin", std::io::stdin(), decoder, from, rows)
 }
 
 /// The files that a path stands for, in the order of their names.
@@ -176,12 +190,48 @@ struct Files {
     follow: bool,
 }
 
+impl Files {
+    /// A file's name, as messages show it.
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
+    }
+
+    /// Goes on at a position; an error says why that cannot be.
+    fn go_to(&mut self, from: &TextPosition) -> Result<(), String> {
+        let found = self.paths.iter().position(|path| self.name(path) == from.place.file);
+        let path = found.and_then(|found| self.paths.drain(..=found).next_back()).ok_or("it is gone")?;
+        let mut file = File::open(&path).map_err(|error| error.to_string())?;
+        let length = file.metadata().map_err(|error| error.to_string())?.len();
+        if length < from.offset {
+            return Err(format!("it has only {length} bytes"));
+        }
+        let mut before = vec![0; from.before.len()];
+        let start = SeekFrom::Start(from.offset.saturating_sub(before.len() as u64));
+        file.seek(start).and_then(|_| file.read_exact(&mut before)).map_err(|error| error.to_string())?;
+        if before != from.before {
+            return Err("other bytes come before that than those that were read".into());
+        }
+        if length > from.offset && !from.begins_a_line() {
+            return Err("something was appended to its last line, which was read as complete".into());
+        }
+        self.current = Some((path, file, from.offset));
+        Ok(())
+    }
+}
+
+impl TextPosition {
+    /// Whether it is not behind a last line that nothing ended.
+    fn begins_a_line(&self) -> bool {
+        self.passing || self.before.is_empty() || self.before == BYTE_ORDER_MARK || self.before.ends_with(b"\n")
+    }
+}
+
 impl Input for Files {
     fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<Filled> {
         let Some((path, file, read)) = &mut self.current else {
             let Some(path) = self.paths.pop_front() else { return Ok(Filled::Done) };
             let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
-            let name = path.strip_prefix(&self.base).unwrap_or(&path).display().to_string();
+            let name = self.name(&path);
             self.current = Some((path, file, 0));
             return Ok(Filled::Begins(name));
         };
@@ -271,8 +321,10 @@ pub(super) struct TextSource {
     input: Box<dyn Input>,
     decoder: Box<dyn Decoder>,
     buffer: Vec<u8>,
-    /// How many bytes of the buffer are used up.
+    /// How many bytes of the buffer are used up. The last few of them stay, for the position.
     used: usize,
+    /// Where in the file the buffer begins.
+    start: u64,
     tail: Tail,
     /// The file's first bytes have not been looked at.
     fresh: bool,
@@ -283,8 +335,42 @@ pub(super) struct TextSource {
 }
 
 impl TextSource {
-    fn new(input: Box<dyn Input>, decoder: Box<dyn Decoder>) -> Self {
-        TextSource { input, decoder, buffer: Vec::new(), used: 0, tail: Tail::More, fresh: true, passing: false, batch_bytes: 0 }
+    fn new(input: Box<dyn Input>, mut decoder: Box<dyn Decoder>, rows: usize) -> Self {
+        decoder.rows_mut().batch = rows;
+        let buffer = Vec::new();
+        TextSource { input, decoder, buffer, used: 0, start: 0, tail: Tail::More, fresh: true, passing: false, batch_bytes: 0 }
+    }
+
+    /// A stream's text. From a position it is another one, before which something may have been skipped.
+    fn of_stream(
+        name: &str,
+        stream: impl std::io::Read + Send + 'static,
+        decoder: Box<dyn Decoder>,
+        from: Option<&TextPosition>,
+        rows: usize,
+    ) -> Result<Self> {
+        let mut source = TextSource::new(Box::new(Pipe::new(name, stream)?), decoder, rows);
+        source.decoder.rows_mut().skipped = from.map_or_else(Skipped::default, |from| from.skipped.clone());
+        Ok(source)
+    }
+
+    /// Goes on at a position, behind which the input is.
+    fn go_on(&mut self, from: &TextPosition) -> Result<()> {
+        self.decoder.begin(from.place.clone())?;
+        self.decoder.rows_mut().skipped = from.skipped.clone();
+        self.buffer = from.before.clone();
+        self.used = self.buffer.len();
+        self.start = from.offset.saturating_sub(self.used as u64);
+        (self.fresh, self.passing) = (from.offset == 0, from.passing);
+        Ok(())
+    }
+
+    /// Lets go of what is used up and no part of the position.
+    fn forget_used(&mut self) {
+        let known_by = self.used.saturating_sub(KNOWN_BY);
+        self.buffer.drain(..known_by);
+        self.used -= known_by;
+        self.start += known_by as u64;
     }
 
     /// Decodes what is in the buffer, as far as it goes.
@@ -316,7 +402,7 @@ impl TextSource {
         if rest.contains(&b'\n') {
             self.used += self.decoder.decode(rest, Tail::TooLong)?;
         } else {
-            let rows = self.decoder.rows();
+            let rows = self.decoder.rows_mut();
             let line = rows.place.line;
             rows.reject(line, &format!(": a line of more than {} MB", LONGEST >> 20));
             self.passing = true;
@@ -329,20 +415,20 @@ impl TextSource {
         match self.buffer[self.used..].iter().position(|&byte| byte == b'\n') {
             Some(end) => {
                 self.used += end + 1;
-                self.decoder.rows().place.line += 1;
+                self.decoder.rows_mut().place.line += 1;
                 self.passing = false;
             }
             None => self.used = self.buffer.len(),
         }
     }
 
-    fn is_full(&mut self) -> bool {
+    fn is_full(&self) -> bool {
         self.decoder.rows().room() == 0 || self.batch_bytes >= BATCH_BYTES
     }
 
     fn batch(&mut self) -> Result<Read> {
         self.batch_bytes = 0;
-        self.decoder.rows().take().map(Read::Batch)
+        self.decoder.rows_mut().take().map(Read::Batch)
     }
 }
 
@@ -356,11 +442,13 @@ impl Source for TextSource {
             if self.tail == Tail::End {
                 (self.tail, self.used) = (Tail::More, self.buffer.len());
             }
-            self.buffer.drain(..std::mem::take(&mut self.used));
+            self.forget_used();
             match self.input.fill(&mut self.buffer)? {
                 Filled::Bytes => {}
                 Filled::Begins(name) => {
-                    self.decoder.begin(&name);
+                    self.decoder.begin(Place::beginning_of(&name))?;
+                    self.buffer.clear();
+                    (self.start, self.used) = (0, 0);
                     (self.fresh, self.passing) = (true, false);
                 }
                 Filled::Ends => self.tail = Tail::End,
@@ -375,94 +463,19 @@ impl Source for TextSource {
         self.input.is_bounded()
     }
 
+    fn position(&self) -> Position {
+        let rows = self.decoder.rows();
+        Position::Text(TextPosition {
+            place: rows.place.clone(),
+            offset: self.start + self.used as u64,
+            before: self.buffer[self.used.saturating_sub(KNOWN_BY)..self.used].to_vec(),
+            passing: self.passing,
+            skipped: rows.skipped.clone(),
+        })
+    }
+
     fn skipped(&self) -> Skipped {
-        self.decoder.skipped().clone()
-    }
-}
-
-/// The files that this process is writing. Two writers of one would write over each other's lines.
-static WRITTEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-/// The right to write a file, until it is dropped.
-struct Claim(Option<PathBuf>);
-
-impl Claim {
-    /// Claims a file that is open. A device or a pipe takes any number of writers.
-    fn new(path: &Path, file: &File) -> Result<Claim> {
-        let unwritable = |error| Error::Io(format!("{} cannot be written: {error}", path.display()));
-        if !file.metadata().map_err(unwritable)?.is_file() {
-            return Ok(Claim(None));
-        }
-        let identity = path.canonicalize().map_err(unwritable)?;
-        if !WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).insert(identity.clone()) {
-            return Err(Error::Io(format!(
-                "{} is being written by another job already: write to another file, or one job of both queries with UNION ALL",
-                path.display()
-            )));
-        }
-        Ok(Claim(Some(identity)))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if let Some(identity) = &self.0 {
-            WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
-        }
-    }
-}
-
-/// Writes changes to a file, which is truncated first. A file has one sink at a time.
-pub(super) struct FileSink {
-    path: PathBuf,
-    file: std::io::BufWriter<File>,
-    /// Given back after the file is flushed and closed: fields are dropped in order.
-    _claim: Claim,
-    encoder: Box<dyn Encoder>,
-    /// Kept between steps for its memory.
-    text: String,
-}
-
-impl FileSink {
-    pub fn create(options: &Options) -> Result<Self> {
-        let path = options.spec.base.join(options.require("path")?);
-        let mut encoder = format::encoder(options)?;
-        let unwritable = |error| Error::Io(format!("{} cannot be written: {error}", path.display()));
-        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(unwritable)?;
-        let claim = Claim::new(&path, &file)?;
-        if claim.0.is_some() {
-            file.set_len(0).map_err(unwritable)?;
-        }
-        let mut text = String::new();
-        encoder.begin(&mut text);
-        let mut sink = FileSink { path, file: std::io::BufWriter::with_capacity(CHUNK, file), _claim: claim, encoder, text };
-        sink.put()?;
-        Ok(sink)
-    }
-
-    fn put(&mut self) -> Result<()> {
-        let written = self.file.write_all(self.text.as_bytes());
-        self.text.clear();
-        written.map_err(|error| self.unwritable(&error))
-    }
-
-    fn unwritable(&self, error: &std::io::Error) -> Error {
-        Error::Io(format!("{} cannot be written: {error}", self.path.display()))
-    }
-}
-
-impl Sink for FileSink {
-    fn write(&mut self, changes: &Changes) -> Result<()> {
-        // What stands before the change that is refused is not written either: a step is written whole or not at all.
-        if let Err(error) = self.encoder.encode(changes, &mut self.text) {
-            self.text.clear();
-            return Err(error);
-        }
-        self.put()
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.file.flush().map_err(|error| self.unwritable(&error))
+        self.decoder.rows().skipped.clone()
     }
 }
 
@@ -475,6 +488,7 @@ mod tests {
 
     use super::*;
     use crate::connector::TableSpec;
+    use crate::connector::pace::BATCH;
     use crate::text;
 
     #[test]
@@ -499,18 +513,23 @@ mod tests {
         }
     }
 
-    /// The rows and the errors of a stream, as text.
-    fn read(format: &str, content: &'static str, size: usize) -> (Vec<String>, Vec<String>) {
+    /// The rows and the errors of a stream, as text, and its position.
+    fn read(
+        options: &[(&str, &str)],
+        content: &'static str,
+        size: usize,
+        from: Option<&TextPosition>,
+    ) -> (Vec<String>, Vec<String>, Position) {
         let fields = vec![Field::new("s", DataType::Utf8, true), Field::new("n", DataType::Int64, true)];
         let spec = TableSpec {
             name: "t".into(),
             schema: Arc::new(Schema::new(fields)),
             primary_key: Vec::new(),
-            options: vec![("connector".into(), "stdin".into()), ("format".into(), format.into())],
+            options: [("connector", "stdin")].iter().chain(options).map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             base: PathBuf::new(),
         };
-        let pipe = Pipe::new("in", Trickle(content.as_bytes(), size)).unwrap();
-        let mut source = TextSource::new(Box::new(pipe), format::decoder(&Options::new(&spec).unwrap()).unwrap());
+        let decoder = format::decoder(&Options::new(&spec).unwrap()).unwrap();
+        let mut source = TextSource::of_stream("in", Trickle(content.as_bytes(), size), decoder, from, BATCH).unwrap();
         let (mut batches, mut errors) = (Vec::new(), Vec::new());
         loop {
             match source.read().unwrap() {
@@ -523,7 +542,7 @@ mod tests {
             }
         }
         let rows = concat_batches(&spec.schema, &batches).unwrap();
-        ((0..rows.num_rows()).map(|row| text::line(&rows, row).join("|")).collect(), errors)
+        ((0..rows.num_rows()).map(|row| text::line(&rows, row).join("|")).collect(), errors, source.position())
     }
 
     #[test]
@@ -531,13 +550,25 @@ mod tests {
         let csv = "\u{feff}\"a\"\"\r\nb\",1\r\né,x\n\"q\"z,2\n\n,3\r\nc\n\"\"\"\",4\r\n\"open,5\nd,6";
         let json = "\u{feff}{\"s\":\"é\\n\",\"n\":1}\r\n\n{\"n\":x}\n{\"n\":2}";
         for size in 1..40 {
-            let (rows, mut errors) = read("csv", csv, size);
-            errors.sort();
+            let (rows, errors, _) = read(&[("format", "csv")], csv, size, None);
             assert_eq!(rows, ["a\"\r\nb|1", "NULL|3", "\"|4", "d|6"], "{size} bytes at a time");
             let lines: Vec<&str> = errors.iter().map(|error| &error[..10]).collect();
             assert_eq!(lines, ["in, line 3", "in, line 4", "in, line 7", "in, line 9"], "{size} bytes at a time");
-            let (rows, errors) = read("json", json, size);
+            let (rows, errors, _) = read(&[("format", "json")], json, size, None);
             assert_eq!((rows, errors), (vec!["é\n|1".into(), "NULL|2".into()], vec!["in, line 3, column 6: expected a value".into()]));
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_on_with_is_another_text_behind_what_was_skipped() {
+        let options = [("format", "csv"), ("csv.header", "true"), ("on_error", "skip")];
+        let (rows, _, Position::Text(left)) = read(&options, "s,n\na,1\nb,x\n", 5, None) else { panic!("text has a position in it") };
+        assert_eq!((rows, left.skipped.rows), (vec!["a|1".to_owned()], 1));
+        let (rows, _, Position::Text(left)) = read(&options, "n,s\n2,c\nx,d\n", 5, Some(&left)) else {
+            panic!("text has a position in it")
+        };
+        assert_eq!(rows, ["c|2"]);
+        let messages = ["in, line 3, column 2 (n): 'x' is not a BIGINT", "in, line 3, column 1 (n): 'x' is not a BIGINT"];
+        assert_eq!(left.skipped, Skipped { rows: 2, first: messages.map(str::to_owned).to_vec() });
     }
 }

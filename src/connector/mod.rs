@@ -6,13 +6,34 @@
 //!
 //! Both are made from a [`TableSpec`], which checks every option: an unknown or misspelt one is an error that names
 //! the options there are.
+//!
+//! # Positions
+//!
+//! A source can be left at any batch's end and read on later, by another process: opened at its [`Position`] it gives what
+//! was still to come, as if it had not been left. Rows and what they do, messages with their lines, and what
+//! [`Source::skipped`] has counted are the same; only how rows are cut into batches may differ. What that takes:
+//!
+//! - `datagen` and `nexmark` make the same rows from the same options, and begin with any of them at once. A rate counts
+//!   from when the source is opened.
+//! - A file must be there and hold what was read of it. The bytes just before the position tell that it is the same file;
+//!   one that is not, or is shorter, is an error. Its rest is read as it is now, so what was appended meanwhile is read too,
+//!   unless it continues a last line that was read as complete, which is an error.
+//! - The files of a folder or a pattern are read in name order. Those that come before the position's file count as read,
+//!   also if they are new or have grown; those that come after it are read.
+//! - Standard input cannot be wound back. It goes on with whatever comes, as a text of its own with its own header and lines;
+//!   only the count of what was skipped is kept.
+//!
+//! A file sink is the counterpart: opened at a length that [`Sink::commit`] gave, it drops what is behind and appends. So
+//! positions and lengths that belong to one moment make of any number of crashes the file of a run without one.
 
 mod datagen;
 mod file;
+mod file_sink;
 mod format;
 mod nexmark;
 mod options;
 mod pace;
+mod position;
 mod print;
 #[cfg(test)]
 mod tests;
@@ -22,11 +43,14 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 pub use file::claim_stdin;
 use options::Options;
 pub use options::{CONNECTORS, Connector, FORMATS, Format, OptionInfo, reference};
+use pace::BATCH;
+pub use position::{Place, Position, TextPosition};
 
 /// A table's connector side: what CREATE TABLE ... WITH (...) said.
 #[derive(Debug, Clone)]
@@ -96,6 +120,10 @@ pub trait Source: Send {
     /// The next rows; returns within about 100 milliseconds. An error ends the source.
     fn read(&mut self) -> Result<Read>;
 
+    /// Where the next [`Source::read`] begins: all that was returned is before it, and nothing that will be. It also moves
+    /// where reading returns nothing, past input that is skipped.
+    fn position(&self) -> Position;
+
     /// Whether it ends by itself.
     fn is_bounded(&self) -> bool;
 
@@ -106,7 +134,7 @@ pub trait Source: Send {
 }
 
 /// Input that could not be decoded and was left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// How many rows.
     pub rows: u64,
@@ -140,6 +168,10 @@ pub trait Sink: Send {
 
     /// Makes what was written visible to others.
     fn flush(&mut self) -> Result<()>;
+
+    /// Makes what was written outlast a crash of the machine, and gives the length at which [`open_sink`] goes on, in bytes.
+    /// None for what cannot be gone on with: it is flushed.
+    fn commit(&mut self) -> Result<Option<u64>>;
 }
 
 /// Where print sinks write.
@@ -176,15 +208,23 @@ pub fn check(spec: &TableSpec) -> Result<Kind> {
     })
 }
 
-/// Opens a table for reading. A missing file is an error that names its path.
-pub fn open_source(spec: &TableSpec) -> Result<Box<dyn Source>> {
+/// Opens a table for reading, from its beginning or from a [`Position`]. A file that is missing, or is not what it was when
+/// the position was taken, is an error that names it.
+pub fn open_source(spec: &TableSpec, from: Option<&Position>) -> Result<Box<dyn Source>> {
+    open_in_batches(spec, from, BATCH)
+}
+
+/// Opens a table for reading in batches of at most so many rows.
+fn open_in_batches(spec: &TableSpec, from: Option<&Position>, rows: usize) -> Result<Box<dyn Source>> {
     check(spec)?;
     let options = Options::new(spec)?;
+    let made = || from.map_or(Ok(0), |from| from.made(&spec.name));
+    let text = || from.map(|from| from.text(&spec.name)).transpose();
     Ok(match options.connector.name {
-        "file" => Box::new(file::open_files(&options)?),
-        "stdin" => Box::new(file::open_stdin(&options)?),
-        "datagen" => Box::new(datagen::Datagen::new(&options)?),
-        "nexmark" => Box::new(nexmark::Nexmark::new(&options)?),
+        "file" => Box::new(file::open_files(&options, text()?, rows)?),
+        "stdin" => Box::new(file::open_stdin(&options, text()?, rows)?),
+        "datagen" => Box::new(datagen::Datagen::new(&options)?.behind(made()?, rows)),
+        "nexmark" => Box::new(nexmark::Nexmark::new(&options)?.behind(made()?, rows)),
         name => return Err(Error::invalid(format!("table '{}' cannot be read: '{name}' only takes changes", spec.name))),
     })
 }
@@ -198,12 +238,13 @@ pub fn overwrites(sink: &TableSpec, source: &TableSpec) -> Result<bool> {
     }
 }
 
-/// Opens a table for writing: a file is truncated; `out` is where a print sink writes.
-pub fn open_sink(spec: &TableSpec, out: Output) -> Result<Box<dyn Sink>> {
+/// Opens a table for writing: a file is truncated, or cut back to the length at which it is gone on with, which must have been
+/// committed; `out` is where a print sink writes.
+pub fn open_sink(spec: &TableSpec, out: Output, at: Option<u64>) -> Result<Box<dyn Sink>> {
     check(spec)?;
     let options = Options::new(spec)?;
     Ok(match options.connector.name {
-        "file" => Box::new(file::FileSink::create(&options)?),
+        "file" => Box::new(file_sink::FileSink::open(&options, at)?),
         "print" => Box::new(print::Print::new(&options, out)),
         "blackhole" => Box::new(print::Blackhole),
         "changelog" => {

@@ -22,7 +22,7 @@ use nexmark::event::{Auction, Bid, Event, EventType, Person};
 use super::format::parse;
 use super::options::Options;
 use super::pace::{BATCH, Pace};
-use super::{Read, Source, SourceBatch};
+use super::{Position, Read, Source, SourceBatch};
 use crate::error::{Error, Result};
 use crate::text::a_type_name;
 
@@ -80,6 +80,8 @@ pub(super) struct Nexmark {
     events: EventGenerator,
     /// How many events there are, of all kinds.
     limit: Option<u64>,
+    /// How many events a batch has at most.
+    batch: usize,
     pace: Pace,
     base_time: u64,
     event_rate: u64,
@@ -137,11 +139,17 @@ impl Nexmark {
                 None => events,
             },
             limit: options.number("events", "a number of events")?,
+            batch: BATCH,
             pace: Pace::new(options.number("rate", "a number of events")?.unwrap_or_default()),
             base_time,
             event_rate,
             stretch,
         })
+    }
+
+    /// The events behind the first `done` of the table's kind, in batches of at most so many.
+    pub fn behind(self, done: u64, batch: usize) -> Self {
+        Nexmark { events: self.events.with_offset(done), batch, ..self }
     }
 
     /// The next event, its time recomputed and its ids those of the stretch.
@@ -211,7 +219,7 @@ impl Source for Nexmark {
         let reached = self.events.global_offset();
         let end = reached.saturating_add(self.pace.due(reached)).min(limit);
         let mut events = Vec::new();
-        while events.len() < BATCH && self.events.global_offset() < end {
+        while events.len() < self.batch && self.events.global_offset() < end {
             events.extend(self.next_event());
         }
         if events.is_empty() {
@@ -221,6 +229,10 @@ impl Source for Nexmark {
         let options = RecordBatchOptions::new().with_row_count(Some(events.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         Ok(Read::Batch(SourceBatch { rows, ops: None, errors: Vec::new() }))
+    }
+
+    fn position(&self) -> Position {
+        Position::Made(self.events.offset())
     }
 
     fn is_bounded(&self) -> bool {

@@ -47,6 +47,10 @@ impl Sink for Print {
     fn flush(&mut self) -> Result<()> {
         self.with_output(|out| out.flush())
     }
+
+    fn commit(&mut self) -> Result<Option<u64>> {
+        self.flush().map(|()| None)
+    }
 }
 
 /// Drops every change.
@@ -59,5 +63,9 @@ impl Sink for Blackhole {
 
     fn flush(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    fn commit(&mut self) -> Result<Option<u64>> {
+        Ok(None)
     }
 }

@@ -7,45 +7,80 @@
 //!
 //! A dataflow begins `as_of` a time: what an imported trace holds from before is one initial step at that time.
 
-use differential_dataflow::operators::arrange::arrangement::arrange_core;
 use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
 use differential_dataflow::trace::cursor::cursor_list;
 use differential_dataflow::trace::{Cursor, Navigable, Span, TraceReader};
 use timely::PartialOrder;
 use timely::container::NoopBuilder;
-use timely::dataflow::channels::pact::{DistributorPact, Pipeline};
-use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
+use timely::dataflow::channels::pact::{DistributorPact, ParallelizationContract, Pipeline};
+use timely::dataflow::operators::generic::{Operator, OutputBuilder, OutputBuilderSession};
 use timely::dataflow::operators::{Capability, InputCapability};
 use timely::dataflow::{Scope, Stream};
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
 
+use super::owned::{Batches, Owned};
+use super::state::{Saved, States};
 use super::sweep::{Keyed, Sweep};
 use crate::row::reclaim::Reclaiming;
-use crate::row::spine::{Pending, RowSpine, RowTrace, SumSpine, SumTrace};
+use crate::row::spine::{Pending, RowTrace, Sealable, SumTrace};
 use crate::row::{ByKey, SumUpdates, Time, Updates, UpdatesBuilder};
 
 /// An output of an operator that builds its own containers.
 pub type Output = OutputBuilder<Time, NoopBuilder<Updates>>;
 
 /// Arranges rows by their keys, each on the worker that its key hashes to.
-pub fn arrange_rows<'s>(stream: Stream<'s, Time, Updates>, name: &str) -> Arranged<'s, RowTrace> {
-    if peers(stream.scope()) == 1 {
-        arrange_core::<_, _, _, RowSpine>(stream, Pipeline, name, |_, _| Pending::<Updates>::default())
-    } else {
-        let by_key = DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>);
-        arrange_core::<_, _, _, RowSpine>(stream, by_key, name, |_, _| Pending::<Updates>::default())
+pub fn arrange_rows<'s>(stream: Stream<'s, Time, Updates>, name: &str, states: &mut States) -> Arranged<'s, RowTrace> {
+    match peers(stream.scope()) {
+        1 => arrange_core(stream, Pipeline, name, states),
+        _ => arrange_core(stream, DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>), name, states),
     }
 }
 
 /// Arranges partial sums by their keys, each on the worker that its key hashes to.
-pub fn arrange_sums<'s>(stream: Stream<'s, Time, SumUpdates>, name: &str) -> Arranged<'s, SumTrace> {
-    if peers(stream.scope()) == 1 {
-        arrange_core::<_, _, _, SumSpine>(stream, Pipeline, name, |_, _| Pending::<SumUpdates>::default())
-    } else {
-        let by_key = DistributorPact(ByKey::<SumUpdates>::new as fn(usize) -> ByKey<SumUpdates>);
-        arrange_core::<_, _, _, SumSpine>(stream, by_key, name, |_, _| Pending::<SumUpdates>::default())
+pub fn arrange_sums<'s>(stream: Stream<'s, Time, SumUpdates>, name: &str, states: &mut States) -> Arranged<'s, SumTrace> {
+    match peers(stream.scope()) {
+        1 => arrange_core(stream, Pipeline, name, states),
+        _ => arrange_core(stream, DistributorPact(ByKey::<SumUpdates>::new as fn(usize) -> ByKey<SumUpdates>), name, states),
     }
+}
+
+/// An arrangement's stream and its trace, of batches that are made of such containers.
+pub type ArrangedAs<'s, C> = Arranged<'s, TraceAgent<Reclaiming<<C as Sealable>::Batch>>>;
+
+fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, name: &str, states: &mut States) -> ArrangedAs<'s, C>
+where
+    C: Sealable<Batch: Saved> + timely::Container + Clone,
+    P: ParallelizationContract<Time, C>,
+{
+    let scope = stream.scope();
+    let mut place = states.place(name);
+    let id = place.id();
+    let mut trace = None;
+    let trace_out = &mut trace;
+    let stream = stream.unary_frontier(pact, name, move |capability, info| {
+        let (owned, others) = Owned::new(scope, info, &mut place);
+        *trace_out = Some(others);
+        let mut owned = owned.hold(Some(capability));
+        let mut pending = Pending::<C>::since(place.begins);
+        move |(input, frontier), output: &mut Batches<'_, C::Batch>| {
+            input.for_each(|capability, updates| {
+                owned.claim(&capability);
+                pending.push(std::mem::take(updates));
+            });
+            if owned.is_behind(frontier.frontier(), output) {
+                let batch = pending.seal(frontier.frontier()).build();
+                owned.seal(frontier.frontier().to_owned(), batch, output);
+            }
+            if pending.is_empty() {
+                owned.release();
+            }
+            owned.exert();
+        }
+    });
+    let arranged = Arranged { stream, trace: trace.expect("the operator's constructor has run") };
+    states.keep_trace(id, &arranged.trace);
+    arranged
 }
 
 /// How many workers there are.
@@ -55,7 +90,6 @@ pub fn peers(scope: Scope<'_, Time>) -> usize {
 
 /// An arrangement's batches as a stream of updates, none earlier than `as_of`.
 pub fn flatten<'s>(arranged: Arranged<'s, RowTrace>, name: &str, as_of: Time) -> Stream<'s, Time, Updates> {
-    use timely::dataflow::operators::generic::Operator;
     arranged.stream.unary(Pipeline, name, move |_, _| {
         move |input, output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
             input.for_each(|capability, spans| {
@@ -78,7 +112,6 @@ pub fn flatten<'s>(arranged: Arranged<'s, RowTrace>, name: &str, as_of: Time) ->
 
 /// The keys of an arrangement, each whenever it is written to.
 pub fn written<'s, B: Keyed>(arranged: Arranged<'s, TraceAgent<Reclaiming<B>>>, as_of: Time) -> Stream<'s, Time, Updates> {
-    use timely::dataflow::operators::generic::Operator;
     arranged.stream.unary(Pipeline, "Written keys", move |_, _| {
         move |input, output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
             input.for_each(|capability, spans| {

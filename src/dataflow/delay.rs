@@ -20,6 +20,7 @@ use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 use super::arrange::give_all;
 use super::registry::{Ask, Held};
 use super::settle::changes;
+use super::state::{State, States};
 use crate::engine::time;
 use crate::plan::Column;
 use crate::row::spine::Sealed;
@@ -32,9 +33,13 @@ pub fn delay<'s>(
     before: Vec<Column>,
     before_end: i64,
     run_out: Rc<Cell<Option<Time>>>,
+    states: &mut States,
 ) -> (Stream<'s, Time, Updates>, Ask) {
-    let shared = Rc::new(RefCell::new(Waiting::default()));
-    let asked = Rc::clone(&shared);
+    let place = states.place("Delay");
+    let begins = place.begins;
+    let shared = Rc::new(RefCell::new(Waiting::of(&place.found)));
+    let (asked, saved) = (Rc::clone(&shared), Rc::clone(&shared));
+    states.keep(place.id(), move || saved.borrow_mut().state());
     let rows = rows.unary_frontier(Pipeline, "Delay", move |capability, _| {
         // At the frontier, no earlier: time may run out there.
         let mut held = Some(capability);
@@ -42,7 +47,7 @@ pub fn delay<'s>(
             let waiting = &mut *shared.borrow_mut();
             input.for_each(|capability, updates| {
                 let mut now = UpdatesBuilder::default();
-                for index in 0..updates.len() {
+                for index in (0..updates.len()).filter(|index| updates.time(*index) >= begins) {
                     let (key, value, diff) = (updates.key(index), updates.value(index), updates.diff(index));
                     match closes(&before, before_end, updates.row(index)) {
                         Some(close) if close > updates.time(index) => waiting.add(close, key, value, diff),
@@ -87,6 +92,23 @@ struct Due {
 }
 
 impl Waiting {
+    /// What was found.
+    fn of(found: &State) -> Self {
+        let mut waiting = Waiting::default();
+        for rows in &found.apart {
+            (0..rows.len()).for_each(|index| waiting.add(rows.time(index), rows.key(index), rows.value(index), rows.diff(index)));
+        }
+        waiting
+    }
+
+    /// All that waits, for a checkpoint.
+    fn state(&mut self) -> State {
+        self.add_up();
+        let ends = self.0.keys().next().zip(self.0.keys().next_back());
+        let due = ends.map(|(first, last)| (time::ms(*first).unsigned_abs(), time::ms(*last).unsigned_abs()));
+        State { apart: self.0.values().map(|due| due.updates.clone()).collect(), due, ..State::default() }
+    }
+
     fn add(&mut self, close: Time, key: &[u8], value: &[u8], diff: Diff) {
         let due = self.0.entry(close).or_default();
         due.updates.push(key, value, close, diff);
@@ -108,10 +130,15 @@ impl Waiting {
         }
     }
 
-    /// What is waiting, after what cancels has gone.
-    fn held(&mut self) -> Held {
+    /// Lets go of what cancels.
+    fn add_up(&mut self) {
         self.0.iter_mut().filter(|(_, due)| due.updates.len() > due.distinct).for_each(|(close, due)| due.add_up(*close));
         self.0.retain(|_, due| due.distinct > 0);
+    }
+
+    /// What is waiting, after what cancels has gone.
+    fn held(&mut self) -> Held {
+        self.add_up();
         Held {
             rows: self.0.values().map(|due| due.distinct).sum(),
             bytes: self.0.values().map(|due| due.updates.memory()).sum(),

@@ -6,7 +6,7 @@
 //! value that something has changed for: what is before it is the same in both.
 
 use std::collections::btree_map::{self, Entry};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use differential_dataflow::operators::arrange::Arranged;
@@ -136,8 +136,17 @@ impl Live for There<'_> {
 /// ascending, then told that the last of them stands; where it goes [by moment](GroupLogic::is_by_moment), all that for each
 /// moment. All answers in between may leave out the same first values, if their part of the group's output has not changed.
 pub trait GroupLogic: 'static {
-    /// A group changes, from a value on.
-    fn changes(&mut self, _key: &[u8], _first: &[u8]) {}
+    /// A group changes, from a value on; first of all, and where it goes by moment at each.
+    fn changes(&mut self, _key: &[u8], _first: &[u8], _moment: Time) {}
+
+    /// Whether rows expire one by one, those at the front of their group first, when no value of a row that can still change is
+    /// made of them. Then what an expiry that nobody is told of changes is no change.
+    fn forgets_rows(&self) -> bool {
+        false
+    }
+
+    /// Values up to this one have expired.
+    fn expired(&mut self, _key: &[u8], _last: &[u8]) {}
 
     /// Whether an answer costs what is behind its beginning, so that each moment is gone through by itself: each is told the
     /// first value that changes then, and its answer stands until the next one.
@@ -170,24 +179,31 @@ pub fn per_group<'s, L: GroupLogic>(
     expiries: Expiries,
     logic: L,
 ) -> (Stream<'s, Time, Updates>, Stream<'s, Time, Updates>) {
-    let [rows, errors] = per_key(arranged, name, as_of, Differences { logic, expiries, failing: HashSet::new() });
+    let [rows, errors] = per_key(arranged, name, as_of, Differences { logic, expiries, failing: HashMap::new() });
     (rows, errors)
 }
 
 struct Differences<L> {
     logic: L,
     expiries: Expiries,
-    /// The groups whose answer could not be given: what they say goes with them.
-    failing: HashSet<Vec<u8>>,
+    /// The groups whose answer could not be given, and why: what they say goes with them.
+    failing: HashMap<Vec<u8>, String>,
 }
 
 impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
     fn visit(&mut self, mut change: Change<'_, RowBatch>, outputs: &mut [UpdatesBuilder; 2]) {
         let (key, as_of) = (change.key, change.as_of());
-        if let Some(first) = change.changes.cursor.get_val(change.changes.storage) {
-            self.logic.changes(key, first.0);
-        }
-        if !self.failing.contains(key) {
+        let began = change.moments[0];
+        let expired = match self.logic.forgets_rows() {
+            true => self.tell_apart(key, &mut change.changes, began),
+            false => {
+                if let Some(first) = change.changes.cursor.get_val(change.changes.storage) {
+                    self.logic.changes(key, first.0, began);
+                }
+                None
+            }
+        };
+        if !self.failing.contains_key(key) {
             self.expiries.skip(change.moments, as_of);
         }
         let moments = std::mem::take(change.moments);
@@ -198,11 +214,41 @@ impl<L: GroupLogic> Visit<RowBatch, 2> for Differences<L> {
                 self.at_once(key, group, &moments, outputs);
             }
         }
+        // What was learnt of rows that have expired meanwhile.
+        if let Some(last) = &expired {
+            self.logic.expired(key, last);
+        }
         *change.moments = moments;
     }
 }
 
 impl<L: GroupLogic> Differences<L> {
+    /// Tells of a group what of it has expired without a word, of which it gives the last, and where it has changed otherwise.
+    fn tell_apart(&mut self, key: &[u8], changes: &mut Group<'_>, began: Time) -> Option<Vec<u8>> {
+        let (mut expired, mut first, as_of) = (None::<Vec<u8>>, None::<Vec<u8>>, changes.as_of);
+        while let Some(value) = changes.cursor.get_val(changes.storage) {
+            let (mut has_expired, mut has_changed) = (false, false);
+            changes.cursor.map_times(changes.storage, |time, _| match self.expiries.hides(as_of.max(*time), as_of) {
+                true => has_expired = true,
+                false => has_changed = true,
+            });
+            if has_expired {
+                expired = Some(value.to_vec());
+            }
+            if has_changed && first.is_none() {
+                first = Some(value.to_vec());
+            }
+            changes.cursor.step_val(changes.storage);
+        }
+        if let Some(last) = &expired {
+            self.logic.expired(key, last);
+        }
+        if let Some(first) = first {
+            self.logic.changes(key, &first, began);
+        }
+        expired
+    }
+
     /// Emits what changes at a moment between two answers.
     fn emit(&self, key: &[u8], [before, after]: [&Answer; 2], moment: Time, as_of: Time, [rows, errors]: &mut [UpdatesBuilder; 2]) {
         if !self.expiries.hides(moment, as_of) {
@@ -214,8 +260,8 @@ impl<L: GroupLogic> Differences<L> {
     /// The last answer stands.
     fn settle(&mut self, key: &[u8], last: &Answer) {
         self.logic.settled(key, last);
-        if last.error.is_some() {
-            self.failing.insert(key.to_vec());
+        if let Some(error) = &last.error {
+            self.failing.insert(key.to_vec(), error.clone());
         } else if !self.failing.is_empty() {
             self.failing.remove(key);
         }
@@ -240,22 +286,31 @@ impl<L: GroupLogic> Differences<L> {
     /// Goes through the moments, of which there are some, each from where it changes something.
     fn by_moment(&mut self, key: &[u8], mut group: Group<'_>, moments: &[Time], outputs: &mut [UpdatesBuilder; 2]) {
         let as_of = group.as_of;
-        let answers = |logic: &mut L, moving: &mut Moving, moment| {
-            let before = logic.answer(key, &mut moving.rows(logic.beginning(key)));
+        let answers = |logic: &mut L, moving: &mut Moving, failed: Option<&String>, moment| {
+            let before = match failed {
+                Some(error) => Answer { error: Some(error.clone()), ..Answer::default() },
+                None => logic.answer(key, &mut moving.rows(logic.beginning(key))),
+            };
             moving.pass(moment);
             let after = logic.answer(key, &mut moving.rows(logic.beginning(key)));
             [before, after]
         };
         let mut moving = Moving::new(&mut group, self.logic.beginning(key), moments[0]);
         for moment in moments {
-            if let Some(value) = moving.first(*moment) {
-                self.logic.changes(key, value);
+            let failed = self.failing.get(key);
+            if failed.is_none() && self.logic.forgets_rows() && self.expiries.hides(*moment, as_of) {
+                continue;
             }
-            let [mut before, mut after] = answers(&mut self.logic, &mut moving, *moment);
+            // What has gone without a word.
+            moving.pass(moment - 1);
+            if let Some(value) = moving.first(*moment) {
+                self.logic.changes(key, value, *moment);
+            }
+            let [mut before, mut after] = answers(&mut self.logic, &mut moving, failed, *moment);
             // An error stands for all of the group.
             if after.error.is_some() && self.logic.forget(key) {
                 moving = Moving::new(&mut group, &[], *moment);
-                [before, after] = answers(&mut self.logic, &mut moving, *moment);
+                [before, after] = answers(&mut self.logic, &mut moving, failed, *moment);
             }
             self.emit(key, [&before, &after], *moment, as_of, outputs);
             self.settle(key, &after);

@@ -13,6 +13,7 @@ use timely::dataflow::operators::core::Concatenate;
 use super::accumulate::count_rows;
 use super::arrange::{arrange_rows, arrange_sums, flatten};
 use super::settle::Expiries;
+use super::state::States;
 use super::threshold::threshold;
 use crate::plan::Threshold;
 use crate::row::spine::{RowTrace, SumTrace};
@@ -31,13 +32,13 @@ pub fn inner<'s>(left: Arranged<'s, RowTrace>, right: Arranged<'s, RowTrace>, na
 }
 
 /// How many rows each key of an arrangement has, arranged.
-pub fn key_counts<'s>(side: Arranged<'s, RowTrace>, as_of: Time) -> Arranged<'s, SumTrace> {
-    arrange_sums(count_rows(flatten(side, "Keys", as_of)), "Arrange key counts")
+pub fn key_counts<'s>(side: Arranged<'s, RowTrace>, as_of: Time, states: &mut States) -> Arranged<'s, SumTrace> {
+    arrange_sums(count_rows(flatten(side, "Keys", as_of)), "Arrange key counts", states)
 }
 
 /// The keys that occur, arranged with empty values.
-pub fn distinct_keys<'s>(counts: Arranged<'s, SumTrace>, as_of: Time) -> Arranged<'s, RowTrace> {
-    arrange_rows(threshold(counts, "Distinct keys", as_of, Threshold::Distinct, Expiries::Loud), "Arrange keys")
+pub fn distinct_keys<'s>(counts: Arranged<'s, SumTrace>, as_of: Time, states: &mut States) -> Arranged<'s, RowTrace> {
+    arrange_rows(threshold(counts, "Distinct keys", as_of, Threshold::Distinct, Expiries::Loud), "Arrange keys", states)
 }
 
 /// The left rows whose key is not among the keys.

@@ -6,6 +6,7 @@
 //! - `columnar` and `accumulate` are the stateless operators; `delay` holds back what a window has not closed on; `join`, `asof`, `reduce`, `topk`, `window`, `session`, `threshold` and
 //!   `upsert` the stateful ones.
 //! - `temporal` lets rows come and go by engine time.
+//! - [`state`] is what operators remember between steps, for checkpoints.
 //! - [`sink`] is where changes leave a dataflow.
 //!
 //! # Errors
@@ -22,6 +23,7 @@
 //! So an error travels around the operators that come after it, and goes when the row that caused it is retracted.
 
 pub mod accumulate;
+mod ahead;
 pub mod arrange;
 mod asof;
 pub mod columnar;
@@ -37,6 +39,7 @@ pub mod retain;
 mod session;
 mod settle;
 pub mod sink;
+pub mod state;
 mod sweep;
 mod temporal;
 mod threshold;

@@ -1,37 +1,54 @@
-//! A trace that an operator makes by itself, since it looks into it to know what to write.
+//! A trace with its writer, as an operator holds it that arranges.
 
 use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::{TraceAgent, TraceWriter};
 use differential_dataflow::trace::{Description, Span, Trace, TraceReader};
+use timely::PartialOrder;
 use timely::container::NoopBuilder;
 use timely::dataflow::Scope;
-use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::{OperatorInfo, OutputBuilderSession};
+use timely::dataflow::operators::{Capability, InputCapability};
 use timely::progress::frontier::AntichainRef;
 use timely::progress::{Antichain, Stamp};
 
+use super::state::{Piece, Place, Saved};
 use crate::row::Time;
-use crate::row::reclaim::{Reclaim, Reclaiming};
+use crate::row::reclaim::Reclaiming;
 
 /// Where the batches go that are written.
 pub type Batches<'a, B> = OutputBuilderSession<'a, Time, NoopBuilder<Vec<Span<Time, B>>>>;
 
 /// A trace with both of its ends, and the right to send what is written to it.
-pub struct Owned<B: Reclaim> {
+pub struct Owned<B: Saved> {
     reader: TraceAgent<Reclaiming<B>>,
     writer: TraceWriter<Reclaiming<B>>,
     capability: Option<Capability<Time>>,
     lower: Antichain<Time>,
+    /// What was found in it and has not been sent.
+    found: Vec<Span<Time, B>>,
 }
 
-impl<B: Reclaim> Owned<B> {
-    /// The empty trace of an operator, and a reader of it for others.
-    pub fn new(scope: Scope<'_, Time>, info: OperatorInfo) -> (Self, TraceAgent<Reclaiming<B>>) {
+impl<B: Saved> Owned<B> {
+    /// The trace of an operator with what was found at its place, and a reader of it for others.
+    pub fn new(scope: Scope<'_, Time>, info: OperatorInfo, place: &mut Place) -> (Self, TraceAgent<Reclaiming<B>>) {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let (reader, writer) = TraceAgent::new(Reclaiming::new(info.clone(), None, Some(activator)), info, None);
+        let (reader, mut writer) = TraceAgent::new(Reclaiming::new(info.clone(), None, Some(activator)), info, None);
         let others = reader.clone();
-        (Owned { reader, writer, capability: None, lower: Antichain::from_elem(0) }, others)
+        let (mut lower, mut found) = (Antichain::from_elem(0), Vec::new());
+        for Piece { upper, batch, .. } in std::mem::take(B::pieces(&mut place.found)) {
+            let upper = Antichain::from_elem(upper);
+            // Where nothing came there is no piece.
+            let span =
+                Span::new(Description::new(std::mem::replace(&mut lower, upper.clone()), upper, Antichain::from_elem(0)), Some(batch));
+            writer.insert(span.clone(), Stamp::from_elem(0));
+            found.push(span);
+        }
+        if PartialOrder::less_than(&lower, &Antichain::from_elem(place.begins)) {
+            lower = Antichain::from_elem(place.begins);
+            writer.seal(lower.clone());
+        }
+        (Owned { reader, writer, capability: None, lower, found }, others)
     }
 
     /// Takes the capability that the operator is built with.
@@ -40,9 +57,33 @@ impl<B: Reclaim> Owned<B> {
         self
     }
 
+    /// Takes note of a message that has come.
+    pub fn claim(&mut self, capability: &InputCapability<Time>) {
+        let earlier = |held: &Capability<Time>| capability.least().is_some_and(|time| time < held.time());
+        if self.capability.as_ref().is_none_or(earlier) {
+            self.capability = capability.retain_least(0);
+        }
+    }
+
+    /// Nothing waits to be written: time need not be held for it.
+    pub fn release(&mut self) {
+        if self.found.is_empty() {
+            self.capability = None;
+        }
+    }
+
     /// The frontier up to which it is written.
     pub fn lower(&self) -> AntichainRef<'_, Time> {
         self.lower.borrow()
+    }
+
+    /// Sends on what was found, if that has not been done, and says whether there is something to write up to a frontier.
+    pub fn is_behind(&mut self, frontier: AntichainRef<'_, Time>, output: &mut Batches<'_, B>) -> bool {
+        if let (false, Some(capability)) = (self.found.is_empty(), &self.capability) {
+            output.session_with_builder(capability).give_container(&mut self.found);
+            self.found.clear();
+        }
+        PartialOrder::less_than(&self.lower.borrow(), &frontier)
     }
 
     /// All that is in it.
@@ -62,7 +103,7 @@ impl<B: Reclaim> Owned<B> {
             _ => self.writer.seal(upper.clone()),
         }
         match upper.elements().first() {
-            Some(time) => self.capability.iter_mut().for_each(|capability| capability.downgrade(time)),
+            Some(time) => self.capability.iter_mut().filter(|held| held.time() < time).for_each(|held| held.downgrade(time)),
             None => self.capability = None,
         }
         self.lower = upper;

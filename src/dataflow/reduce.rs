@@ -217,9 +217,6 @@ impl Reduction {
             if !self.next(&mut sweep, &mut key, &mut moments) {
                 break true;
             }
-            if !self.failing.contains(&key) {
-                self.expiries.skip(&mut moments, self.as_of);
-            }
             if !moments.is_empty() {
                 self.load(&key, &moments, &mut runs);
             }
@@ -242,7 +239,7 @@ impl Reduction {
         Some(sweep.through)
     }
 
-    /// The next key that changes in any part, and the moments at which it does.
+    /// The next key that changes in any part, and the moments at which it does that have to be looked at.
     fn next(&mut self, sweep: &mut Progress, key: &mut Vec<u8>, moments: &mut Vec<Time>) -> bool {
         if let ([reader], true) = (&mut self.readers[..], self.failing.is_empty() && self.always.is_empty()) {
             let (expiries, as_of) = (self.expiries, self.as_of);
@@ -261,6 +258,9 @@ impl Reduction {
         if moments.len() > 1 {
             moments.sort_unstable();
             moments.dedup();
+        }
+        if !self.failing.contains(key) {
+            self.expiries.skip(moments, self.as_of);
         }
         true
     }

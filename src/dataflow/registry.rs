@@ -1,7 +1,7 @@
 //! The traces that a worker's dataflows keep, by fingerprint: what later dataflows import.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use differential_dataflow::trace::TraceReader;
@@ -23,6 +23,8 @@ pub struct Registry {
     pub waiting: HashMap<Fingerprint, Waiting>,
     pub errors: HashMap<ErrorSource, RowTrace>,
     kept: HashMap<RelationId, Kept>,
+    /// The dataflows of which those that are not among them import nothing.
+    pub passing: HashSet<u64>,
     /// When the clock has run out, if that is where it stands: what waits for a later instant happens then.
     pub run_out: Rc<Cell<Option<Time>>>,
 }
@@ -184,6 +186,12 @@ fn size<T: TraceReader<Batch: MemoryUse>>(trace: &T, len: impl Fn(&T::Batch) -> 
 }
 
 impl Registry {
+    /// An arrangement that a dataflow may import (one that is soon gone has no number).
+    pub fn importable(&self, id: Fingerprint, by: Option<u64>) -> Option<&Entry> {
+        let passes = |dataflow: u64| self.passing.contains(&dataflow);
+        self.entries.get(&id).filter(|entry| !passes(entry.dataflow) || by.is_none_or(passes))
+    }
+
     /// How a relation is arranged as its rows come, if a dataflow maintains that.
     pub fn kept(&self, id: RelationId) -> Option<&Kept> {
         self.kept.get(&id)
@@ -200,8 +208,9 @@ impl Registry {
         self.errors.values_mut().for_each(compact);
     }
 
-    /// Changes by what figures arrangements forget, and by what everything is known that depends on them.
-    pub fn alter(&mut self, renamed: &HashMap<Fingerprint, Fingerprint>, figures: &Figures) {
+    /// Changes by what figures arrangements forget, and by what everything is known that depends on them. Deadlines that are
+    /// restored are those of the new figures already.
+    pub fn alter(&mut self, renamed: &HashMap<Fingerprint, Fingerprint>, figures: &Figures, is_restored: bool) {
         let new_id = |id: Fingerprint| renamed.get(&id).copied().unwrap_or(id);
         let new_source = |(id, dataflow): ErrorSource| (new_id(id), dataflow);
         self.errors = std::mem::take(&mut self.errors).into_iter().map(|(source, trace)| (new_source(source), trace)).collect();
@@ -209,7 +218,7 @@ impl Registry {
             entry.errors = entry.errors.into_iter().map(new_source).collect();
             let id = new_id(id);
             if let (Some((retention, memory)), Some(keeper)) = (figures.get(&id), &entry.keeper) {
-                keeper.borrow_mut().retune(*retention);
+                keeper.borrow_mut().retune(*retention, is_restored);
                 entry.label.memory = memory.clone();
             }
             (id, entry)
@@ -223,6 +232,7 @@ impl Registry {
         self.entries.retain(|_, entry| entry.dataflow != dataflow);
         self.waiting.retain(|_, waiting| waiting.dataflow != dataflow);
         self.errors.retain(|(_, owner), _| *owner != dataflow);
+        self.passing.remove(&dataflow);
         let entries = &self.entries;
         self.kept.retain(|_, kept| entries.contains_key(&kept.arrangement.fingerprint()));
     }

@@ -28,6 +28,7 @@ use super::reduce::{Kept as Held, reduce};
 use super::registry::{Label, Registry};
 use super::session::sessions;
 use super::settle::{self, Expiries};
+use super::state::States;
 use super::temporal::temporal;
 use super::threshold::threshold;
 use super::topk::TopK;
@@ -35,6 +36,7 @@ use super::window::Window;
 use crate::error::{Error, Result};
 use crate::plan::{
     Arrangement, Column, Expiry, Fingerprint, JoinKind, Memory, Node, Plan, Policy, RelationId, RowType, Scope, Step, Validity, names,
+    stands_after,
 };
 use crate::row::{Codec, Time, Updates, UpdatesBuilder, fixed_len, null_row, prefix_len};
 use relations::Columns;
@@ -72,6 +74,8 @@ pub struct Renderer<'s, 'r> {
     pub imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     pub depends: BTreeSet<u64>,
     pub probe: ProbeHandle<Time>,
+    /// What its operators remember.
+    pub states: States,
     /// What moves with engine time although no rows come with it.
     clock: Option<(ClockInput, Stream<'s, Time, Updates>)>,
     columns: HashMap<RelationId, Columns<'s>>,
@@ -87,6 +91,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         registry: &'r mut Registry,
         publish: Option<u64>,
         relations: Vec<Relation>,
+        states: States,
     ) -> Self {
         Renderer {
             scope,
@@ -99,6 +104,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             imported: Vec::new(),
             depends: BTreeSet::new(),
             probe: ProbeHandle::new(),
+            states,
             clock: None,
             columns: HashMap::new(),
             collections: HashMap::new(),
@@ -115,6 +121,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
     /// What is rendered from now on is needed first by this view or job.
     pub fn begin_view(&mut self, name: &str) {
         name.clone_into(&mut self.view);
+        self.states.begin_view(name);
     }
 
     /// The rows of a plan, split into a key of that many columns and the rest.
@@ -173,7 +180,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let source = self.own(operator);
         // An error's key is its message.
         let keyed = join::map_containers(errors, |updates| updates);
-        let arranged = arrange_rows(keyed, "Arrange errors");
+        let arranged = arrange_rows(keyed, "Arrange errors", &mut self.states);
         arranged.stream.clone().probe_with(&self.probe);
         if self.publish.is_some() {
             self.registry.errors.insert(source, arranged.trace.clone());
@@ -225,6 +232,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 let rows = Codec::new(input.input.row(), input.key)?;
                 let values = &input.input.row().columns[input.key..];
                 let logic = Window::new(functions, rows, Codec::new(&outputs, 0)?, values, *order);
+                let logic = logic.forgetting(stands_after(input, functions));
                 let arranged = self.arranged_rows(input, "Window")?;
                 let (rows, errors) = per_group(arranged.0, "Window", self.as_of, expiries, logic);
                 let mut sources = arranged.1;
@@ -234,8 +242,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
             Node::Delay { input, column, before_end } => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 let columns = &input.row().columns;
-                let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, Rc::clone(&self.registry.run_out));
-                self.note_waiting(plan, std::slice::from_ref(&columns[*column]), held);
+                let run_out = Rc::clone(&self.registry.run_out);
+                let (rows, held) = delay(rows, columns[..*column].to_vec(), *before_end, run_out, &mut self.states);
+                self.note_waiting(plan, held);
                 (Collection { rows, errors }, key)
             }
             Node::Session { input, gap } => {
@@ -266,6 +275,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
                 Ok((Collection { rows: settle::showing(rows, as_of), errors }, key))
             }
             (Policy::Forget, Expiry::Groups { .. }) => self.node(input, key, Expiries::Silent),
+            (Policy::Forget, Expiry::Removes) if matches!(input.node(), Node::Window { .. }) => self.node(input, key, Expiries::Silent),
             (Policy::Forget | Policy::Keep, Expiry::Removes) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
                 Ok((Collection { rows: settle::without_expiries(rows, as_of), errors }, key))
@@ -273,7 +283,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
             (Policy::Forget | Policy::Keep, Expiry::Adds) => {
                 let width = input.row().len();
                 let Collection { rows, errors } = self.collection(input, width)?;
-                Ok((Collection { rows: settle::owing(rows, as_of), errors }, width))
+                Ok((Collection { rows: settle::owing(rows, as_of, &mut self.states), errors }, width))
             }
             (Policy::Keep, Expiry::Groups { key }) => {
                 let Collection { rows, errors } = self.collection(input, key)?;
@@ -305,8 +315,8 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let Collection { rows, errors } = self.collection(input, width)?;
         let ticking = self.ticking();
         let rows = self.scope.concatenate([rows, ticking]);
-        let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends())?;
-        self.note_waiting(plan, &input.row().columns[width..width + validity.moments], held);
+        let (rows, held) = temporal(rows, input.row(), width, validity.clone(), !input.only_appends(), &mut self.states)?;
+        self.note_waiting(plan, held);
         Ok(Collection { rows, errors })
     }
 
@@ -352,7 +362,7 @@ impl<'s, 'r> Renderer<'s, 'r> {
         let kept = match self.existing(id)? {
             Some(kept) => kept,
             None => {
-                let kept = settle::keeping(rows.clone(), news, self.as_of);
+                let kept = settle::keeping(rows.clone(), news, self.as_of, &mut self.states);
                 let label = Label {
                     view: self.view.clone(),
                     operator: format!("{operator} (kept answers)"),
@@ -427,9 +437,9 @@ impl<'s, 'r> Renderer<'s, 'r> {
             return keys;
         }
         let columns: Vec<Column> = side.input.row().columns[..side.key].to_vec();
-        let counts = join::key_counts(arranged, self.as_of);
+        let counts = join::key_counts(arranged, self.as_of, &mut self.states);
         self.note(counts_id, Held::Sums(counts.clone()), BTreeSet::new(), self.derived_label("Join (key counts)", side, &columns), None);
-        let keys = join::distinct_keys(counts, self.as_of);
+        let keys = join::distinct_keys(counts, self.as_of, &mut self.states);
         self.note(keys_id, Held::Rows(keys.clone()), BTreeSet::new(), self.derived_label("Join (keys)", side, &columns), None);
         keys
     }

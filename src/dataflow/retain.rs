@@ -42,6 +42,7 @@ use timely::progress::Antichain;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
+use super::state::{Place, Saved, State, States, unheld};
 use crate::engine::time;
 use crate::plan::{Retention, Scope};
 use crate::row::draft::Draft;
@@ -50,6 +51,7 @@ use crate::row::spine::{Entry, Pending, Sealable, Sealed, prefix};
 use crate::row::{ByKey, Bytes, Diff, Time};
 use scopes::{NEVER, ScopeId, Scopes};
 use table::NameHash;
+use versions::Superseding;
 
 pub use deadlines::Deadlines;
 pub use remembered::{Asked, Remembered};
@@ -81,6 +83,20 @@ pub struct Account {
 }
 
 impl Forgetting {
+    /// With the scopes, and the counts, that were found at its place.
+    fn new(deadlines: Deadlines, place: &mut Place) -> Self {
+        let mut scopes = Scopes::new(deadlines);
+        std::mem::take(&mut place.found.apart).iter().for_each(|saved| scopes.restore(saved));
+        let count = |index: usize| place.found.counts.get(index).copied().unwrap_or(0);
+        Forgetting { scopes, expired: count(0), late_retractions: count(1), lower: place.begins }
+    }
+
+    /// The scopes and the counts, for a checkpoint.
+    fn state(&self) -> State {
+        let (apart, due) = self.scopes.saved();
+        State { apart, due, counts: vec![self.expired, self.late_retractions], ..State::default() }
+    }
+
     /// How it is.
     pub fn account(&self) -> Account {
         Account {
@@ -93,7 +109,11 @@ impl Forgetting {
     }
 
     /// Changes what is forgotten and when; what is overdue by the new figures goes at the next instant that comes.
-    pub fn retune(&mut self, retention: Retention) {
+    /// Deadlines that were restored are those of the new figures already.
+    pub fn retune(&mut self, retention: Retention, is_restored: bool) {
+        if is_restored {
+            return self.scopes.say(retention);
+        }
         let soonest = first_instant_from(self.lower);
         self.scopes.retune(retention, soonest);
     }
@@ -132,48 +152,62 @@ pub enum Writes {
 }
 
 /// Arranges updates by their keys, each on the worker that its key hashes to, and forgets them at their `deadlines`.
-pub fn arrange_retained<'s, C>(stream: Stream<'s, Time, C>, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
+pub fn arrange_retained<'s, C>(
+    stream: Stream<'s, Time, C>,
+    deadlines: Deadlines,
+    writes: Writes,
+    name: &str,
+    states: &mut States,
+) -> Retained<'s, C>
 where
-    C: Remembered + timely::Container + Clone,
+    C: Remembered<Batch: Saved> + timely::Container + Clone,
     ByKey<C>: timely::dataflow::channels::pushers::exchange::Distributor<C>,
     DistributorPact<fn(usize) -> ByKey<C>>: ParallelizationContract<Time, C>,
 {
     if peers(stream.scope()) == 1 {
-        arrange_core(stream, Pipeline, deadlines, writes, name)
+        arrange_core(stream, Pipeline, deadlines, writes, name, states)
     } else {
-        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name)
+        arrange_core(stream, DistributorPact(ByKey::<C>::new as fn(usize) -> ByKey<C>), deadlines, writes, name, states)
     }
 }
 
-fn arrange_core<'s, C, P>(stream: Stream<'s, Time, C>, pact: P, deadlines: Deadlines, writes: Writes, name: &str) -> Retained<'s, C>
+fn arrange_core<'s, C, P>(
+    stream: Stream<'s, Time, C>,
+    pact: P,
+    deadlines: Deadlines,
+    writes: Writes,
+    name: &str,
+    states: &mut States,
+) -> Retained<'s, C>
 where
-    C: Remembered + timely::Container + Clone,
+    C: Remembered<Batch: Saved> + timely::Container + Clone,
     P: ParallelizationContract<Time, C>,
 {
     let scope = stream.scope();
-    let keeper = Rc::new(RefCell::new(Forgetting { scopes: Scopes::new(deadlines), expired: 0, late_retractions: 0, lower: 0 }));
+    let mut place = states.place(name);
+    let id = place.id();
+    let keeper = Rc::new(RefCell::new(Forgetting::new(deadlines, &mut place)));
     let kept = Rc::clone(&keeper);
     let mut trace = None;
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
         let activator = scope.activator_for(Rc::clone(&info.address));
-        let (owned, others) = Owned::new(scope, info);
+        let (owned, others) = Owned::new(scope, info, &mut place);
         *trace_out = Some(others);
         let mut owned = owned.hold(Some(capability));
-        let mut pending = Pending::<C>::default();
+        let mut pending = Pending::<C>::since(place.begins);
         let mut round: Option<Round<C>> = None;
         move |(input, frontier), output: &mut Batches<'_, C::Batch>| {
             input.for_each(|_, updates| pending.push(std::mem::take(updates)));
-            if round.is_none() && owned.lower() != frontier.frontier() {
+            if round.is_none() && owned.is_behind(frontier.frontier(), output) {
                 let upper = frontier.frontier().to_owned();
                 let sealed = pending.seal(upper.borrow());
                 let mut forgetting = kept.borrow_mut();
                 let mut due = forgetting.take_due(&upper);
-                if forgetting.is_by_version() && !due.is_empty() {
-                    due = forgetting.superseded::<C>(due, &mut C::reader(owned.spans()));
-                }
+                let is_by_version = forgetting.is_by_version() && !due.is_empty();
+                let versions = is_by_version.then(|| Superseding::new(std::mem::take(&mut due), C::reader(owned.spans())));
                 drop(forgetting);
-                round = Some(Round::new(upper, sealed, writes, due, C::reader(owned.spans())));
+                round = Some(Round::new(upper, sealed, writes, due, versions, C::reader(owned.spans())));
             }
             if let Some(at_work) = &mut round {
                 if !at_work.work(&mut kept.borrow_mut()) {
@@ -190,7 +224,14 @@ where
             owned.exert();
         }
     });
-    (Arranged { stream, trace: trace.expect("the operator's constructor has run") }, keeper)
+    let trace = trace.expect("the operator's constructor has run");
+    let (saved, forgetting) = (unheld(&trace), Rc::clone(&keeper));
+    states.keep(id, move || {
+        let mut state = forgetting.borrow().state();
+        state.add_trace(&saved);
+        state
+    });
+    (Arranged { stream, trace }, keeper)
 }
 
 /// What becomes of a scope between two frontiers.
@@ -256,6 +297,8 @@ struct Round<C: Remembered> {
     sealed: Sealed<C>,
     writes: Writes,
     due: Vec<(u64, ScopeId)>,
+    /// Those that are due, where others go in their place.
+    versions: Option<Superseding<C>>,
     contents: C::Reader,
     /// How far it has come.
     next_entry: usize,
@@ -297,13 +340,21 @@ impl<C: Remembered> Round<C> {
     /// Scopes that are looked for one after the other, so that the processor waits for several places of memory at a time.
     const AHEAD: usize = 256;
 
-    fn new(upper: Antichain<Time>, sealed: Sealed<C>, writes: Writes, due: Vec<(u64, ScopeId)>, contents: C::Reader) -> Self {
+    fn new(
+        upper: Antichain<Time>,
+        sealed: Sealed<C>,
+        writes: Writes,
+        due: Vec<(u64, ScopeId)>,
+        versions: Option<Superseding<C>>,
+        contents: C::Reader,
+    ) -> Self {
         let draft = sealed.draft(sealed.entries.len() + due.len());
         Round {
             upper,
             sealed,
             writes,
             due,
+            versions,
             contents,
             next_entry: 0,
             next_due: 0,
@@ -319,6 +370,13 @@ impl<C: Remembered> Round<C> {
 
     /// Works off scopes in order; says whether none is left.
     fn work(&mut self, forgetting: &mut Forgetting) -> bool {
+        if let Some(versions) = &mut self.versions {
+            if !versions.work(&self.sealed, forgetting) {
+                return false;
+            }
+            self.due = std::mem::take(&mut versions.over);
+            self.versions = None;
+        }
         // What is sealed stays as it is while the rest changes.
         let sealed = std::mem::take(&mut self.sealed);
         let kind = forgetting.scopes.retention().scope;
@@ -419,7 +477,9 @@ impl<C: Remembered> Round<C> {
         self.made.clear();
         self.dropped.clear();
         let (key_len, is_alive) = (first.key_of(index).len(), id.is_some());
-        let mut life = Life { hash, key_len, id, has_timer: is_alive && !is_due, alive: is_alive, base: is_alive };
+        // A version that was due and stays has none; it gets one for a look at whether it still is there.
+        let has_timer = !is_due && id.is_some_and(|id| !forgetting.is_by_version() || forgetting.scopes.due(id) >= self.horizon());
+        let mut life = Life { hash, key_len, id, has_timer, alive: is_alive, base: is_alive };
         let now = time::ms(moment).unsigned_abs();
         if self.writes == Writes::Upserts {
             self.upserted(sealed, scope, start..end, &mut life, forgetting);

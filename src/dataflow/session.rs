@@ -212,6 +212,7 @@ mod tests {
     use super::*;
     use crate::dataflow::arrange::arrange_rows;
     use crate::dataflow::join::map_containers;
+    use crate::dataflow::state::States;
 
     const GAP: i64 = 4;
     const TIMES: u64 = 40;
@@ -265,7 +266,7 @@ mod tests {
             let seen = Rc::clone(&out);
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let rows = sessions(arrange_rows(stream, "Arrange"), 0, GAP, Expiries::Loud);
+                let rows = sessions(arrange_rows(stream, "Arrange", &mut States::default()), 0, GAP, Expiries::Loud);
                 let rows = map_containers(rows, move |updates| {
                     let all = (0..updates.len()).map(|index| (updates.row(index).to_vec(), updates.time(index), updates.diff(index)));
                     seen.borrow_mut().extend(all);
@@ -322,7 +323,7 @@ mod tests {
             let seen = Rc::clone(&loaded);
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let [rows] = per_key(arrange_rows(stream, "Arrange"), "Looked", 0, Looked(seen, Near::default()));
+                let [rows] = per_key(arrange_rows(stream, "Arrange", &mut States::default()), "Looked", 0, Looked(seen, Near::default()));
                 (input, rows.probe().0)
             });
             // A thousand sessions of three rows, then a row that extends one of them.

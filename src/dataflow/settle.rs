@@ -11,7 +11,9 @@
 //!
 //! A dataflow begins with everything it finds as one initial step, which is no expiry whatever its time.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use differential_dataflow::operators::arrange::Arranged;
 use differential_dataflow::trace::Span;
@@ -25,6 +27,7 @@ use timely::progress::Antichain;
 use super::arrange::{give_all, peers};
 use super::join::map_containers;
 use super::owned::Owned;
+use super::state::{State, States};
 use crate::engine::time;
 use crate::row::batch::{RowBatch, RowStorage};
 use crate::row::reader::KeyReader;
@@ -84,36 +87,41 @@ pub fn showing<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s,
 
 /// The changes that are not expiries, less the removals of rows that only expiries had added. Rows are keyed by all of their
 /// columns.
-pub fn owing<'s>(stream: Stream<'s, Time, Updates>, as_of: Time) -> Stream<'s, Time, Updates> {
+pub fn owing<'s>(stream: Stream<'s, Time, Updates>, as_of: Time, states: &mut States) -> Stream<'s, Time, Updates> {
     let by_row = DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>);
     match peers(stream.scope()) {
-        1 => owing_core(stream, Pipeline, as_of),
-        _ => owing_core(stream, by_row, as_of),
+        1 => owing_core(stream, Pipeline, as_of, states),
+        _ => owing_core(stream, by_row, as_of, states),
     }
 }
 
-fn owing_core<'s, P>(stream: Stream<'s, Time, Updates>, pact: P, as_of: Time) -> Stream<'s, Time, Updates>
+fn owing_core<'s, P>(stream: Stream<'s, Time, Updates>, pact: P, as_of: Time, states: &mut States) -> Stream<'s, Time, Updates>
 where
     P: timely::dataflow::channels::pact::ParallelizationContract<Time, Updates>,
 {
+    let place = states.place("Settle");
+    let (id, begins) = (place.id(), place.begins);
+    let shared = Rc::new(RefCell::new(Owed::of(&place.found)));
+    let saved = Rc::clone(&shared);
+    states.keep(id, move || saved.borrow().state());
     stream.unary_frontier(pact, "Settle", move |capability, _| {
         let mut capability = Some(capability);
-        let mut pending = Pending::<Updates>::default();
-        let mut owed: HashMap<Vec<u8>, Diff> = HashMap::new();
+        let mut pending = Pending::<Updates>::since(begins);
         move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
             input.for_each(|_, updates| pending.push(std::mem::take(updates)));
             let sealed = pending.seal(frontier.frontier());
+            let owed = &mut *shared.borrow_mut();
             if let Some(capability) = &capability {
                 let mut said = UpdatesBuilder::default();
                 for change in changes(&sealed) {
                     let (row, time, mut diff) = (change.row, change.time, change.diff);
                     if is_expiry(time, as_of) {
-                        owe(&mut owed, row, diff);
+                        owed.owe(row, diff);
                         continue;
                     }
-                    if diff < 0 && !owed.is_empty() {
-                        let taken = owed.get(row).copied().unwrap_or(0).min(-diff);
-                        owe(&mut owed, row, -taken);
+                    if diff < 0 && !owed.0.is_empty() {
+                        let taken = owed.of_row(row).min(-diff);
+                        owed.owe(row, -taken);
                         diff += taken;
                     }
                     if diff != 0 {
@@ -130,13 +138,35 @@ where
     })
 }
 
-/// Changes what is owed of a row, which is never less than nothing.
-fn owe(owed: &mut HashMap<Vec<u8>, Diff>, row: &[u8], diff: Diff) {
-    let now = owed.get(row).copied().unwrap_or(0) + diff;
-    if now > 0 {
-        owed.insert(row.to_vec(), now);
-    } else {
-        owed.remove(row);
+/// How often rows are owed; never less than once.
+struct Owed(HashMap<Vec<u8>, Diff>);
+
+impl Owed {
+    /// What was found.
+    fn of(found: &State) -> Self {
+        let rows = found.apart.iter().flat_map(|rows| (0..rows.len()).map(|index| (rows.row(index).to_vec(), rows.diff(index))));
+        Owed(rows.collect())
+    }
+
+    /// All that is owed, for a checkpoint.
+    fn state(&self) -> State {
+        let mut all = UpdatesBuilder::default();
+        self.0.iter().for_each(|(row, count)| all.push(row, &[], 0, *count));
+        State { apart: all.into_containers(), ..State::default() }
+    }
+
+    fn of_row(&self, row: &[u8]) -> Diff {
+        self.0.get(row).copied().unwrap_or(0)
+    }
+
+    /// Changes how often a row is owed.
+    fn owe(&mut self, row: &[u8], diff: Diff) {
+        let now = self.of_row(row) + diff;
+        if now > 0 {
+            self.0.insert(row.to_vec(), now);
+        } else {
+            self.0.remove(row);
+        }
     }
 }
 
@@ -174,25 +204,33 @@ pub(super) fn changes(sealed: &Sealed<Updates>) -> impl Iterator<Item = Change<'
 
 /// What makes up for expiries under `keep`, arranged by group: the operator's rows and these are what is published. `news`
 /// tells of groups that have rows again, where the operator's rows do not.
-pub fn keeping<'s>(rows: Stream<'s, Time, Updates>, news: Option<Stream<'s, Time, Updates>>, as_of: Time) -> Arranged<'s, RowTrace> {
+pub fn keeping<'s>(
+    rows: Stream<'s, Time, Updates>,
+    news: Option<Stream<'s, Time, Updates>>,
+    as_of: Time,
+    states: &mut States,
+) -> Arranged<'s, RowTrace> {
     let scope = rows.scope();
+    let mut place = states.place("Keep");
+    let begins = place.begins;
     let mut builder = OperatorBuilder::new("Keep".to_owned(), scope);
     let info = builder.operator_info();
     let news = news.unwrap_or_else(|| timely::dataflow::operators::generic::operator::empty(scope));
     let mut rows = builder.new_input(rows, Pipeline);
     let mut news = builder.new_input(news, Pipeline);
     let (output, stream) = builder.new_output::<Vec<Span<Time, RowBatch>>>();
-    let (owned, trace) = Owned::<RowBatch>::new(scope, info);
+    let (owned, trace) = Owned::<RowBatch>::new(scope, info, &mut place);
+    states.keep_trace(place.id(), &trace);
     builder.build(move |mut capabilities| {
         let mut owned = owned.hold(capabilities.pop());
         let mut output: OutputBuilder<Time, NoopBuilder<_>> = OutputBuilder::from(output);
-        let (mut pending, mut pending_news) = (Pending::<Updates>::default(), Pending::<Updates>::default());
+        let (mut pending, mut pending_news) = (Pending::<Updates>::since(begins), Pending::<Updates>::since(begins));
         move |frontiers| {
             rows.for_each(|_, updates| pending.push(std::mem::take(updates)));
             news.for_each(|_, updates| pending_news.push(std::mem::take(updates)));
             let least = frontiers.iter().filter_map(|frontier| frontier.frontier().first().copied()).min();
             let upper: Antichain<Time> = least.into_iter().collect();
-            if owned.lower() != upper.borrow() {
+            if owned.is_behind(upper.borrow(), &mut output.activate()) {
                 let news = pending_news.seal(upper.borrow());
                 let batch = kept(&pending.seal(upper.borrow()), &news, as_of, &mut KeyReader::new(owned.spans()));
                 owned.seal(upper, batch, &mut output.activate());

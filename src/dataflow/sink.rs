@@ -10,7 +10,8 @@ use timely::dataflow::channels::pact::DistributorPact;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
-use crate::row::{Diff, Time, ToFirst, Updates};
+use super::state::{State, States};
+use crate::row::{Diff, Time, ToFirst, Updates, UpdatesBuilder};
 
 /// Takes the changes of complete steps. Lives on worker 0.
 pub trait Deliver {
@@ -33,7 +34,13 @@ pub fn deliver<'s>(
     errors: Stream<'s, Time, Updates>,
     as_of: Time,
     receiver: Receiver,
+    states: &mut States,
 ) -> Stream<'s, Time, Updates> {
+    let place = states.place("Sink");
+    let begins = place.begins;
+    let shared = Rc::new(RefCell::new(HeldBack::of(&place.found)));
+    let saved = Rc::clone(&shared);
+    states.keep(place.id(), move || saved.borrow().state());
     let mut builder = OperatorBuilder::new("Sink".to_owned(), rows.scope());
     let to_first = || DistributorPact((|_| ToFirst) as fn(usize) -> ToFirst);
     let mut rows = builder.new_input(rows, to_first());
@@ -43,10 +50,14 @@ pub fn deliver<'s>(
         let mut capability = capabilities.pop();
         let _output: OutputBuilder<Time, NoopBuilder<Updates>> = OutputBuilder::from(output);
         let mut waiting: BTreeMap<Time, (Vec<Updates>, Vec<Updates>)> = BTreeMap::new();
-        let mut held_back = HeldBack::default();
         move |frontiers| {
             rows.for_each(|_, updates| {
-                split(std::mem::take(updates), as_of, |time, updates| waiting.entry(time).or_default().0.push(updates));
+                split(std::mem::take(updates), as_of, |time, updates| {
+                    // What was there at the beginning of what is restored has been delivered.
+                    if time >= begins {
+                        waiting.entry(time).or_default().0.push(updates);
+                    }
+                });
             });
             errors.for_each(|_, updates| {
                 split(std::mem::take(updates), as_of, |time, updates| waiting.entry(time).or_default().1.push(updates));
@@ -58,7 +69,7 @@ pub fn deliver<'s>(
                 }
                 let (time, (rows, errors)) = entry.remove_entry();
                 if let Some(receiver) = receiver.borrow_mut().as_mut() {
-                    held_back.step(time, &rows, &errors, receiver.as_mut());
+                    shared.borrow_mut().step(time, &rows, &errors, receiver.as_mut());
                 }
             }
             if let Some(receiver) = receiver.borrow_mut().as_mut() {
@@ -96,6 +107,19 @@ struct HeldBack {
 }
 
 impl HeldBack {
+    /// The rows that were found. (The errors come again.)
+    fn of(found: &State) -> Self {
+        let rows = found.apart.iter().flat_map(|rows| (0..rows.len()).map(|index| (rows.row(index).to_vec(), rows.diff(index))));
+        HeldBack { rows: rows.collect(), errors: BTreeMap::new() }
+    }
+
+    /// The rows, for a checkpoint.
+    fn state(&self) -> State {
+        let mut all = UpdatesBuilder::default();
+        self.rows.iter().for_each(|(row, diff)| all.push(row, &[], 0, *diff));
+        State { apart: all.into_containers(), ..State::default() }
+    }
+
     fn step(&mut self, time: Time, rows: &[Updates], errors: &[Updates], receiver: &mut dyn Deliver) {
         self.rows.extend(each(rows).map(|(row, diff)| (row.to_vec(), diff)));
         if !errors.is_empty() {

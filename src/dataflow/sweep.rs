@@ -250,6 +250,7 @@ mod tests {
     use crate::dataflow::groups::{Answer, GroupLogic, Live, per_group};
     use crate::dataflow::join::map_containers;
     use crate::dataflow::settle::Expiries;
+    use crate::dataflow::state::States;
     use crate::dataflow::threshold::threshold;
     use crate::plan::Threshold;
     use std::cell::{Cell, RefCell};
@@ -299,7 +300,13 @@ mod tests {
             let out = Seen::default();
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Itself", 0, Expiries::Loud, Itself(Rc::clone(&answers)));
+                let (rows, _) = per_group(
+                    arrange_rows(stream, "Arrange", &mut States::default()),
+                    "Itself",
+                    0,
+                    Expiries::Loud,
+                    Itself(Rc::clone(&answers)),
+                );
                 (input, spy(rows, &out).probe().0)
             });
             // Both moments come as one batch.
@@ -328,7 +335,7 @@ mod tests {
             let out = Seen::default();
             let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
                 let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-                let counts = arrange_sums(count_rows(stream), "Arrange");
+                let counts = arrange_sums(count_rows(stream), "Arrange", &mut States::default());
                 (input, spy(threshold(counts, "Distinct", 0, Threshold::Distinct, Expiries::Loud), &out).probe().0)
             });
             for time in 0..6 {
@@ -350,8 +357,16 @@ mod tests {
         let times = [(at(1, 1), 1), (at(2, 0), -1), (at(2, 1), 1), (at(3, 0), -1)];
         type Operator = fn(Stream<'_, Time, Updates>) -> Stream<'_, Time, Updates>;
         let outputs: [Operator; 2] = [
-            |rows| per_group(arrange_rows(rows, "Arrange"), "Itself", 0, Expiries::Silent, Itself(Rc::default())).0,
-            |rows| threshold(arrange_sums(count_rows(rows), "Arrange"), "Distinct", 0, Threshold::Distinct, Expiries::Silent),
+            |rows| per_group(arrange_rows(rows, "Arrange", &mut States::default()), "Itself", 0, Expiries::Silent, Itself(Rc::default())).0,
+            |rows| {
+                threshold(
+                    arrange_sums(count_rows(rows), "Arrange", &mut States::default()),
+                    "Distinct",
+                    0,
+                    Threshold::Distinct,
+                    Expiries::Silent,
+                )
+            },
         ];
         for output in outputs {
             timely::execute_directly(move |worker| {

@@ -26,6 +26,7 @@ use timely::dataflow::operators::generic::{Operator, OutputBuilderSession};
 
 use super::arrange::{give_all, peers};
 use super::registry::Ask;
+use super::state::States;
 use crate::engine::time::{self, FIRST_DATA_STEP, LAST_INSTANT};
 use crate::error::Result;
 use crate::plan::{DAY, MILLISECOND, RowType, Validity};
@@ -43,28 +44,32 @@ pub fn temporal<'s>(
     width: usize,
     validity: Validity,
     spread: bool,
+    states: &mut States,
 ) -> Result<(Stream<'s, Time, Updates>, Ask)> {
     let lives = Lives { codec: Codec::new(row, width)?, validity };
     if spread && peers(rows.scope()) > 1 {
         let by_row = DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>);
-        Ok(temporal_core(rows, by_row, lives))
+        Ok(temporal_core(rows, by_row, lives, states))
     } else {
-        Ok(temporal_core(rows, Pipeline, lives))
+        Ok(temporal_core(rows, Pipeline, lives, states))
     }
 }
 
-fn temporal_core<'s, P>(rows: Stream<'s, Time, Updates>, pact: P, lives: Lives) -> (Stream<'s, Time, Updates>, Ask)
+fn temporal_core<'s, P>(rows: Stream<'s, Time, Updates>, pact: P, lives: Lives, states: &mut States) -> (Stream<'s, Time, Updates>, Ask)
 where
     P: ParallelizationContract<Time, Updates>,
 {
-    let shared = Rc::new(RefCell::new(Future::default()));
-    let asked = Rc::clone(&shared);
+    let place = states.place("Temporal");
+    let begins = place.begins;
+    let shared = Rc::new(RefCell::new(Future::of(&place.found, begins)));
+    let (asked, saved) = (Rc::clone(&shared), Rc::clone(&shared));
+    states.keep(place.id(), move || saved.borrow_mut().state());
     let rows = rows.unary_frontier(pact, "Temporal", move |capability, _| {
         let mut capability = Some(capability);
         move |(input, frontier), output: &mut OutputBuilderSession<'_, Time, NoopBuilder<Updates>>| {
             let future = &mut *shared.borrow_mut();
             let mut made = UpdatesBuilder::default();
-            input.for_each(|_, updates| lives.live(updates, &mut made, future));
+            input.for_each(|_, updates| lives.live(updates, begins, &mut made, future));
             let upper = frontier.frontier().first().copied();
             if let Some(upper) = upper {
                 future.take(first_instant_to_come(upper), |row, instant, diff| made.push(row, &[], began(instant), diff));
@@ -101,7 +106,7 @@ struct Lives {
 
 impl Lives {
     /// What updates of rows are, as the rows come and go: at once into `now`, and in the future.
-    fn live(&self, updates: &Updates, now: &mut UpdatesBuilder, future: &mut Future) {
+    fn live(&self, updates: &Updates, begins: Time, now: &mut UpdatesBuilder, future: &mut Future) {
         let read = self.codec.decode_values((0..updates.len()).map(|index| updates.value(index)).collect::<Vec<_>>().into_iter());
         debug_assert!(read.is_ok(), "an encoded row has the columns of its type");
         let Ok(read) = read else { return };
@@ -110,7 +115,7 @@ impl Lives {
         let turned: Vec<Vec<Option<u64>>> = turned.collect();
         let booleans: Vec<&BooleanArray> = booleans.iter().map(|array| array.as_boolean()).collect();
         let (mut turns, mut intervals) = (vec![], vec![]);
-        for index in 0..updates.len() {
+        for index in (0..updates.len()).filter(|index| updates.time(*index) >= begins) {
             turns.clear();
             turns.extend(turned.iter().map(|turned| turned[index]));
             let boolean = |number: usize| booleans[number].is_valid(index).then(|| booleans[number].value(index));

@@ -11,6 +11,7 @@ use timely::progress::frontier::AntichainRef;
 
 use super::arrange::peers;
 use super::owned::{Batches, Owned};
+use super::state::States;
 use crate::row::batch::RowBatch;
 use crate::row::reader::KeyReader;
 use crate::row::spine::{RowTrace, Sealed};
@@ -18,11 +19,11 @@ use crate::row::{ByKey, Time, Updates};
 
 /// Arranges upserts: an update with a positive diff says that its value is the key's, one with a negative diff that
 /// the key has none. Of several at one time the last to come counts.
-pub fn upsert<'s>(stream: Stream<'s, Time, Updates>, name: &str) -> Arranged<'s, RowTrace> {
+pub fn upsert<'s>(stream: Stream<'s, Time, Updates>, name: &str, states: &mut States) -> Arranged<'s, RowTrace> {
     if peers(stream.scope()) == 1 {
-        upsert_core(stream, Pipeline, name)
+        upsert_core(stream, Pipeline, name, states)
     } else {
-        upsert_core(stream, DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>), name)
+        upsert_core(stream, DistributorPact(ByKey::<Updates>::new as fn(usize) -> ByKey<Updates>), name, states)
     }
 }
 
@@ -30,25 +31,30 @@ fn upsert_core<'s, P: ParallelizationContract<Time, Updates>>(
     stream: Stream<'s, Time, Updates>,
     pact: P,
     name: &str,
+    states: &mut States,
 ) -> Arranged<'s, RowTrace> {
     let scope = stream.scope();
+    let mut place = states.place(name);
+    let id = place.id();
     let mut trace = None;
     let trace_out = &mut trace;
     let stream = stream.unary_frontier(pact, name, move |capability, info| {
-        let (owned, others) = Owned::new(scope, info);
+        let (owned, others) = Owned::new(scope, info, &mut place);
         *trace_out = Some(others);
         let mut owned = owned.hold(Some(capability));
         let mut waiting: Vec<Updates> = Vec::new();
         move |(input, frontier), output: &mut Batches<'_, RowBatch>| {
             input.for_each(|_, updates| waiting.push(std::mem::take(updates)));
-            if owned.lower() != frontier.frontier() {
+            if owned.is_behind(frontier.frontier(), output) {
                 let batch = replacements(&mut waiting, &mut owned, frontier.frontier());
                 owned.seal(frontier.frontier().to_owned(), batch, output);
             }
             owned.exert();
         }
     });
-    Arranged { stream, trace: trace.expect("the operator's constructor has run") }
+    let arranged = Arranged { stream, trace: trace.expect("the operator's constructor has run") };
+    states.keep_trace(id, &arranged.trace);
+    arranged
 }
 
 /// The batch of updates that the complete upserts come to.

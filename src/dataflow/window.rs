@@ -12,16 +12,24 @@
 //! which on nothing concerns the rows before it. A change before that last row takes the checkpoint away; it is made again
 //! when the rows around it are gone through. Checkpoints are recomputed when a dataflow begins, and are no state: answers
 //! with and without them are the same.
+//!
+//! # Rows that are forgotten one by one
+//!
+//! Where frames are of intervals and time is the rows' own, rows go from the front of their partition when no value that can
+//! still change is made of them. Behind them are rows whose values can change no more and whose frames may lack what has gone:
+//! they are context for those behind them, and no part of an answer, unless something changes before them (which is
+//! of a reading that catches up: what comes at one instant is all there until the next).
 
 use std::collections::HashMap;
 
 use differential_dataflow::trace::implementations::BatchContainer;
 
 use super::groups::{Answer, GroupLogic, Live};
+use crate::engine::time;
 use crate::error::Result;
 use crate::eval::{self, Mark, Prefix, Slice};
 use crate::plan::{Column, WindowFunction};
-use crate::row::{ByteRows, Codec, prefix_len};
+use crate::row::{ByteRows, Codec, Time, milliseconds, prefix_len};
 
 /// How many rows are between two checkpoints of a partition; peers are never parted.
 const SPACING: usize = 64;
@@ -37,6 +45,10 @@ pub struct Window {
     values: Vec<Column>,
     order: usize,
     resumes: bool,
+    /// How many milliseconds after its time the value at a row stands, where rows are forgotten one by one.
+    stands_after: Option<i64>,
+    /// The time of the last rows that are context alone, in milliseconds.
+    context_through: Option<i64>,
     /// The checkpoints of partitions, ascending.
     checkpoints: HashMap<Vec<u8>, Vec<Checkpoint>>,
     /// Those that the last answer adds to its partition's; None if there was no answer.
@@ -64,11 +76,24 @@ impl Window {
             values: values.to_vec(),
             order,
             resumes: eval::resumes(functions),
+            stands_after: None,
+            context_through: None,
             checkpoints: HashMap::new(),
             made: None,
             #[cfg(test)]
             looked_at: Default::default(),
         }
+    }
+
+    /// The same over rows that are forgotten one by one: the value at each stands so many milliseconds after its time, which is
+    /// what partitions are in the order of.
+    pub fn forgetting(self, stands_after: Option<i64>) -> Self {
+        Window { stands_after, ..self }
+    }
+
+    /// The time of a row, of which these are the values.
+    fn time(&self, values: &[u8]) -> Option<i64> {
+        milliseconds(self.values.first()?, values)
     }
 
     fn compute(&mut self, key: &[u8], rows: &mut dyn Live) -> Result<Answer> {
@@ -88,6 +113,10 @@ impl Window {
         #[cfg(test)]
         self.looked_at.set(self.looked_at.get() + whole.len());
         let mut answer = Answer::default();
+        if let Some(through) = self.context_through {
+            let is_context = |row: usize| self.time(values.get(row)).is_none_or(|time| time <= through);
+            start = (start..whole.len()).find(|row| !is_context(*row)).unwrap_or(whole.len());
+        }
         if whole.len() == start {
             return Ok(answer);
         }
@@ -139,12 +168,29 @@ fn checkpoint(mark: Mark, values: &ByteRows) -> Option<Checkpoint> {
 }
 
 impl GroupLogic for Window {
-    fn changes(&mut self, key: &[u8], first: &[u8]) {
+    fn changes(&mut self, key: &[u8], first: &[u8], moment: Time) {
         self.made = None;
+        let before = self.time(first).map(|first| first.saturating_sub(1));
+        self.context_through = self.stands_after.map(|after| time::ms(moment).saturating_sub(after)).min(before);
         if let Some(checkpoints) = self.checkpoints.get_mut(key) {
             // Barriers ascend with the rows.
             let standing = checkpoints.partition_point(|checkpoint| checkpoint.barrier.as_slice() <= first);
             checkpoints.truncate(standing);
+            if checkpoints.is_empty() {
+                self.checkpoints.remove(key);
+            }
+        }
+    }
+
+    fn forgets_rows(&self) -> bool {
+        self.stands_after.is_some()
+    }
+
+    fn expired(&mut self, key: &[u8], last: &[u8]) {
+        if let Some(checkpoints) = self.checkpoints.get_mut(key) {
+            // Contexts ascend with the rows.
+            let gone = checkpoints.partition_point(|checkpoint| checkpoint.context.as_slice() <= last);
+            checkpoints.drain(..gone);
             if checkpoints.is_empty() {
                 self.checkpoints.remove(key);
             }

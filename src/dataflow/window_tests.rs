@@ -19,6 +19,7 @@ use super::*;
 use crate::dataflow::arrange::arrange_rows;
 use crate::dataflow::groups::per_group;
 use crate::dataflow::settle::Expiries;
+use crate::dataflow::state::States;
 use crate::eval::WindowAggregate;
 use crate::plan::RowType;
 use crate::row::Time;
@@ -66,7 +67,7 @@ fn looked_at_in_batches(functions: &[WindowFunction], changes: &[(i64, i64)], ba
         let count: Rc<Cell<usize>> = Rc::clone(&logic.looked_at);
         let (mut input, probe) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();
-            let (rows, _) = per_group(arrange_rows(stream, "Arrange"), "Window", 0, Expiries::Loud, logic);
+            let (rows, _) = per_group(arrange_rows(stream, "Arrange", &mut States::default()), "Window", 0, Expiries::Loud, logic);
             (input, rows.probe().0)
         });
         input.send_batch(&mut rows(&codec, 0..ROWS, 0, 1));
@@ -123,4 +124,59 @@ fn a_change_in_the_middle_costs_what_comes_after_it() {
     let running = total(WindowFrameUnits::Rows, before(ScalarValue::UInt64(None)), WindowFrameBound::CurrentRow);
     let costs = looked_at(&[running], &[(ROWS / 2, -1)]);
     assert!(costs[0] <= (ROWS as usize) + 4 * SPACING, "{costs:?}");
+}
+
+/// Rows of these times, in order.
+struct Times(std::vec::IntoIter<Vec<u8>>, Vec<u8>);
+
+impl Live for Times {
+    fn next(&mut self) -> Option<(&[u8], i64)> {
+        self.1 = self.0.next()?;
+        Some((&self.1, 1))
+    }
+}
+
+/// A sum over the ten rows up to each, where rows go one by one and a value stands a millisecond after its time, and the values
+/// of two hundred rows.
+fn forgetting() -> (Window, Vec<Vec<u8>>) {
+    let functions = [total(WindowFrameUnits::Range, before(9i64), WindowFrameBound::CurrentRow)];
+    let outputs = RowType::new(functions.iter().map(|function| function.column.clone()));
+    let codec = Codec::new(&row(), 0).unwrap();
+    let updates = rows(&codec, 0..200, 0, 1);
+    let values = (0..200).map(|index| updates.value(index).to_vec()).collect();
+    let window = Window::new(&functions, codec, Codec::new(&outputs, 0).unwrap(), &row().columns, 1);
+    (window.forgetting(Some(1)), values)
+}
+
+/// How many values there are after a change of row `first` at an instant.
+fn answered(window: &mut Window, values: &[Vec<u8>], first: usize, instant: i64) -> usize {
+    window.changes(&[], &values[first], time::at(instant, 1));
+    let beginning = window.beginning(&[]).to_vec();
+    let rows: Vec<Vec<u8>> = values.iter().filter(|value| **value >= beginning).cloned().collect();
+    let answer = window.answer(&[], &mut Times(rows.into_iter(), vec![]));
+    assert_eq!(answer.error, None);
+    window.settled(&[], &answer);
+    answer.counts.len()
+}
+
+#[test]
+fn a_row_whose_value_stands_is_no_part_of_an_answer_unless_something_changes_before_it() {
+    let (mut window, values) = forgetting();
+    assert_eq!(answered(&mut window, &values, 199, 100), 100, "those of 100 ms and later");
+    let (mut window, values) = forgetting();
+    assert_eq!(answered(&mut window, &values, 30, 100), 170);
+    let (mut window, values) = forgetting();
+    assert_eq!(answered(&mut window, &values, 199, 1_000), 1, "but the change itself");
+}
+
+#[test]
+fn what_is_known_of_rows_goes_with_them_and_what_is_known_of_others_stays() {
+    let (mut window, values) = forgetting();
+    answered(&mut window, &values, 0, 0);
+    let rows_of = |window: &Window| window.checkpoints.get(&[][..]).map(|checkpoints| checkpoints.len());
+    assert_eq!(rows_of(&window), Some(3));
+    window.expired(&[], &values[100]);
+    assert_eq!(rows_of(&window), Some(2), "the first stands at 64, and looks back to 55");
+    window.expired(&[], &values[199]);
+    assert_eq!(rows_of(&window), None);
 }

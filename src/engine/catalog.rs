@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
 
 use super::gate::{Gate, Keeper};
 use super::plans;
@@ -74,7 +75,7 @@ struct Watch {
 }
 
 /// What a dataflow is kept for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(super) enum Member {
     View(String),
     Job(String),
@@ -106,6 +107,16 @@ impl Catalog {
     pub fn new_relation(&mut self) -> RelationId {
         self.next_relation += 1;
         RelationId(self.next_relation)
+    }
+
+    /// The number of the last identity.
+    pub fn next_relation(&self) -> u64 {
+        self.next_relation
+    }
+
+    /// Numbers the identities to come from another number on.
+    pub fn number_next(&mut self, relation: u64) {
+        self.next_relation = relation;
     }
 
     /// An error if a table or view has the name, or the system does.
@@ -327,6 +338,11 @@ impl Catalog {
             self.dataflows.remove(&id);
         }
         (removed, freed)
+    }
+
+    /// Takes these of what is to be installed.
+    pub fn take(&mut self, members: &[Member]) {
+        self.pending.retain(|pending| !members.contains(pending));
     }
 
     /// Takes what is to be installed, in the order in which it was defined.

@@ -161,6 +161,9 @@ impl Finding {
             }
             (Problem::WithoutEffect { reason: Vain::NothingRemembered, .. }, _) => "leave it out".to_owned(),
             (Problem::WithoutEffect { reason: Vain::NoTtl, .. }, _) => "write state_ttl = '...' beside it, or leave it out".to_owned(),
+            (Problem::WithoutEffect { reason: Vain::OnlyCreated, .. }, _) => {
+                "leave state_ttl_max out, or write ttl_refresh = 'write'; to say nothing new, leave this out".to_owned()
+            }
             (Problem::Unbounded { place, .. }, _) if place.operator == "Get" => {
                 "write 'state_ttl' = '...' in the WITH of the table that it reads by primary key, or SET state_ttl = '...' before that"
                     .to_owned()
@@ -290,6 +293,12 @@ mod tests {
             CREATE VIEW n WITH (on_expiry = 'keep', ttl_refresh = 'create') AS SELECT user_id, COUNT(*) AS n FROM login GROUP BY user_id;
             CREATE VIEW j WITH (state_ttl.a = '1 h', on_expiry = 'retract', on_expiry.b = 'retract') AS
                 SELECT a.user_id FROM login AS a JOIN login AS b ON a.user_id = b.user_id;
+            CREATE VIEW once WITH (state_ttl = '1 h', ttl_refresh = 'create', state_ttl_max = '1 day') AS
+                SELECT user_id, COUNT(*) AS once FROM login GROUP BY user_id;
+            CREATE VIEW equal WITH (state_ttl = '1 h', ttl_refresh = 'create', state_ttl_max = '1 h') AS
+                SELECT user_id, COUNT(*) AS equal FROM login GROUP BY user_id;
+            CREATE VIEW side WITH (state_ttl = '1 h', state_ttl.b = '2 h', ttl_refresh.b = 'create', state_ttl_max.b = '1 day') AS
+                SELECT a.t_date FROM login AS a JOIN login AS b ON a.user_id = b.user_id;
             ALTER VIEW n SET (state_ttl = '1 h');
             SET state_ttl = '1 h';
             CREATE VIEW m WITH (on_expiry = 'keep') AS SELECT t_date, COUNT(*) AS m FROM login GROUP BY t_date;";
@@ -299,6 +308,8 @@ mod tests {
             "view n: on_expiry has no effect: no ttl is set beside it",
             "view n: ttl_refresh has no effect: no ttl is set beside it",
             "view j: on_expiry.b has no effect: no ttl is set beside it",
+            "view once: state_ttl has no effect: with ttl_refresh = 'create' only the first write counts, and from it on state_ttl_max is how long",
+            "view side: state_ttl.b has no effect: with ttl_refresh = 'create' only the first write counts, and from it on state_ttl_max is how long",
         ];
         assert_eq!(found.iter().filter(|found| found.contains("effect")).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
     }

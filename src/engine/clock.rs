@@ -4,16 +4,17 @@
 //! [`Timeline::step`], which holds the clock from before the first row until the step after the last. So a statement,
 //! a transaction or a batch of a source is one step, seen whole or not at all, whichever thread it came from.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::lock;
 use super::moment::{Moment, stamp_all};
-use super::runtime::{Rows, Runtime};
+use super::runtime::{Rows, Runtime, Snapshot};
 use super::table::Table;
-use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, Time};
-use super::watermark::{Follower, Judge, Reach, Watermarks, floor};
+use super::time::{self, EVENT_STEP, FIRST_DATA_STEP, LAST_INSTANT, LAST_STEP, OPEN_STEP, Time};
+use super::watermark::{Follower, Judge, Marks, Reach, Readings, Watermarks, floor};
 use crate::error::{Error, Result};
 
 /// What engine time follows.
@@ -53,6 +54,8 @@ struct State {
     tick: Option<Duration>,
     /// Whether time has moved or rows have come: from then on the clock is what it is.
     flowed: bool,
+    /// Whether time stays where it is whatever it follows: what an earlier run has left is being built.
+    frozen: bool,
     marks: Watermarks,
 }
 
@@ -62,7 +65,7 @@ impl Timeline {
     /// clock it is the machine's, until a table declares a watermark before anything flows.
     pub fn new(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Self> {
         runtime.advance(time::at(0, FIRST_DATA_STEP))?;
-        let state = State { chosen: clock, has_watermark: false, tick, flowed: false, marks: Watermarks::default() };
+        let state = State { chosen: clock, has_watermark: false, tick, flowed: false, frozen: false, marks: Watermarks::default() };
         Ok(Timeline { runtime, state: Mutex::new(state), in_flight: AtomicU64::new(0) })
     }
 
@@ -95,6 +98,23 @@ impl Timeline {
     /// Sets the tick, or makes it the clock's default again.
     pub fn set_tick(&self, tick: Option<Duration>) {
         lock(&self.state).tick = tick;
+    }
+
+    /// The workers' part of the engine's state and the watermarks, as of now.
+    pub fn save(&self, dataflows: BTreeSet<u64>, readings: &Readings) -> Result<(Snapshot, Marks)> {
+        let state = lock(&self.state);
+        self.in_flight.store(0, Ordering::Relaxed);
+        Ok((self.runtime.save(dataflows)?, state.marks.saved(readings)))
+    }
+
+    /// What a checkpoint had of the watermarks comes back.
+    pub fn restore_marks(&self, marks: Marks, readings: &Readings) {
+        lock(&self.state).marks.restore(marks, readings);
+    }
+
+    /// Keeps time where it is, or lets it go on.
+    pub fn freeze(&self, frozen: bool) {
+        lock(&self.state).frozen = frozen;
     }
 
     /// How long to wait for rows before time is looked at again.
@@ -237,7 +257,7 @@ impl Timeline {
             return Err(Error::invalid(format!("engine time ends {LAST_INSTANT} ms after the epoch; {instant} is beyond that")));
         }
         state.flowed = true;
-        if instant > present { self.runtime.advance(time::at(instant, FIRST_DATA_STEP + 1)) } else { Ok(()) }
+        if instant > present { self.runtime.advance(time::at(instant, OPEN_STEP)) } else { Ok(()) }
     }
 
     /// Moves a manual clock on by milliseconds.
@@ -248,8 +268,8 @@ impl Timeline {
 
     /// Catches up with the machine's clock, if that is what is followed.
     fn follow(&self, state: &State) -> Result<()> {
-        if state.clock() == Clock::Wall {
-            let machine = time::at(machine_ms(), FIRST_DATA_STEP);
+        if state.clock() == Clock::Wall && !state.frozen {
+            let machine = time::at(machine_ms(), OPEN_STEP);
             if machine > self.runtime.now() {
                 return self.runtime.advance(machine);
             }
@@ -260,12 +280,12 @@ impl Timeline {
     /// Moves an event clock as far as the watermarks let it. Where the clock runs out, all of its last instant has been
     /// seen, the windows that are open have closed, and nothing else that is due later happens.
     fn run(&self, state: &State) -> Result<()> {
-        if state.clock() != Clock::Event {
+        if state.clock() != Clock::Event || state.frozen {
             return Ok(());
         }
         match state.marks.reach(Instant::now()) {
             Reach::Nowhere => Ok(()),
-            Reach::Until(instant) => self.runtime.advance(time::at(floor(instant, state.tick_ms()), FIRST_DATA_STEP)),
+            Reach::Until(instant) => self.runtime.advance(time::at(floor(instant, state.tick_ms()), OPEN_STEP)),
             Reach::Through(instant) => self.runtime.run_out(time::at(instant, EVENT_STEP + 1)),
         }
     }
@@ -309,7 +329,7 @@ fn after(present: Time, clock: Clock) -> Result<Time> {
             "an instant has room for {LAST_STEP} steps and instant {} is full: ADVANCE the clock",
             time::ms(present)
         ))),
-        (false, Clock::Wall | Clock::Event) => Ok(time::at(time::ms(present) + 1, FIRST_DATA_STEP)),
+        (false, Clock::Wall | Clock::Event) => Ok(time::at(time::ms(present) + 1, OPEN_STEP)),
     }
 }
 
@@ -325,7 +345,7 @@ mod tests {
     #[test]
     fn a_full_instant_is_left_by_a_wall_clock_and_refused_by_a_manual_one() {
         let full = time::at(9, LAST_STEP);
-        assert_eq!(after(full, Clock::Wall), Ok(time::at(10, FIRST_DATA_STEP)));
+        assert_eq!(after(full, Clock::Wall), Ok(time::at(10, OPEN_STEP)));
         assert!(after(full, Clock::Manual).unwrap_err().to_string().contains("ADVANCE"));
         assert_eq!(after(time::at(9, 1), Clock::Manual), Ok(time::at(9, 2)));
     }

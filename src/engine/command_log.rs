@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::publish::ErrorBoard;
 use super::runtime::{DataflowId, Rows, Time};
+use super::time;
 use super::worker::{Built, Command};
 use crate::connector::Op;
 use crate::dataflow::columnar::{ColumnBatch, Times};
@@ -24,6 +25,10 @@ pub(super) struct Log {
     pub workers: Vec<Handle>,
     pub guards: Option<timely::communication::WorkerGuards<()>>,
     pub now: Time,
+    /// Where time has run out, if that is where it stands.
+    pub run_out: Option<Time>,
+    /// Dataflows are built that an earlier run has left.
+    pub is_restoring: bool,
     /// Whether something came at the present time.
     pub dirty: bool,
     pub next: u64,
@@ -157,6 +162,7 @@ impl Log {
     pub fn advance(&mut self, to: Time) -> Result<()> {
         if to > self.now {
             self.now = to;
+            self.run_out = self.run_out.filter(|run_out| time::ms(*run_out) == time::ms(to));
             self.dirty = false;
             self.send_all(|_| Command::Advance(to))?;
         }
@@ -167,6 +173,7 @@ impl Log {
     pub fn run_out(&mut self, at: Time) -> Result<()> {
         if at >= self.now {
             self.advance(at)?;
+            self.run_out = Some(at);
             self.send_all(|_| Command::RunOut(at))?;
             self.advance(at + 1)?;
         }

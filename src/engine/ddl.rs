@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    fn plan_view(&self, create: &CreateView, text: &str) -> Result<View> {
+    pub fn plan_view(&self, create: &CreateView, text: &str) -> Result<View> {
         let (planned, reads) = self.plan_remembering(&create.query, Purpose::Maintain, &create.options)?;
         let mut names = plans::shown_names(&planned);
         if !create.columns.is_empty() {

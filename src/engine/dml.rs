@@ -32,7 +32,7 @@ impl Session {
         let targets = table.targets(&insert.columns)?;
         let planned = self.plan_rows(&insert.query)?;
         check_count(&table, &targets, &planned)?;
-        let rows = self.contents(&planned)?;
+        let rows = self.contents(&insert.query, &planned)?;
         let physical = table.conform(&targets, rows.columns(), rows.num_rows())?;
         let count = physical.num_rows() as u64;
         let added = self.write(&table, count, Judge::Step, |now| Ok(rows_of(&table, table.complete_all(&physical, now)?, None)))?;

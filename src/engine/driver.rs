@@ -10,7 +10,7 @@
 //!
 //! Locks are taken in this order: session, sources, timeline.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -24,8 +24,8 @@ use super::moment::Moment;
 use super::reader::{Reader, Taken};
 use super::runtime::{ArrangementInfo, DataflowId, Rows, Runtime};
 use super::table::Table;
-use super::watermark::{Follower, Watermarks};
-use crate::connector::{self, Skipped, Source};
+use super::watermark::{Follower, Readings, Watermarks};
+use crate::connector::{self, Position, Skipped, Source};
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 
@@ -72,12 +72,29 @@ pub(super) struct Skips {
     first: Mutex<Vec<String>>,
 }
 
+/// Where the sources of dataflows were left, or are to be gone on with.
+pub(super) type Positions = HashMap<(DataflowId, RelationId), Position>;
+
+/// How the sources stand.
+pub(super) struct Standing {
+    /// Of every source that is being read or has been: exactly what has been fed of it to its dataflow is before it.
+    pub positions: Positions,
+    /// Of those that engine time follows, by what.
+    pub followers: Readings,
+    /// Sources are being read that are one step to their ends.
+    pub are_halfway: bool,
+}
+
 #[derive(Default)]
 struct Sources {
     readers: Vec<Reader>,
+    /// Where those readers ended that have, as long as their dataflows are there.
+    ended: Positions,
     failures: Vec<Failure>,
     /// All relations that were ever read.
     known: HashSet<RelationId>,
+    /// Nothing is to be fed for now.
+    frozen: bool,
     /// Why the engine has stopped, once it has.
     stopped: Option<String>,
 }
@@ -172,13 +189,14 @@ impl Driver {
         acted
     }
 
-    /// Starts to read sources for a dataflow, which engine time follows if they `lead`. One that cannot be opened is a failure
-    /// of it, for whoever asks.
-    pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>) -> Result<()> {
+    /// Starts to read sources for a dataflow, which engine time follows if they `lead`; each from its position, or else from its
+    /// beginning. One that cannot be opened is a failure of it, for whoever asks.
+    pub fn read(&self, dataflow: DataflowId, lead: bool, tables: impl IntoIterator<Item = Arc<Table>>, from: &Positions) -> Result<()> {
         let pump = self.pump_thread.get().ok_or_else(|| Error::Stopped("it has not started".into()))?;
         for table in tables {
+            let from = from.get(&(dataflow, table.id));
             match self
-                .open(&table)
+                .open(&table, from)
                 .and_then(|source| Reader::start(dataflow, table.clone(), source, pump.clone(), self.counters.skipped.clone()))
             {
                 Ok(mut reader) => {
@@ -196,7 +214,11 @@ impl Driver {
                     sources.known.insert(table.id);
                     sources.readers.push(reader);
                 }
-                Err(error) => lock(&self.sources).failures.push(Failure { dataflow, source: table.id, error }),
+                Err(error) => {
+                    let mut sources = lock(&self.sources);
+                    sources.ended.extend(from.map(|from| ((dataflow, table.id), from.clone())));
+                    sources.failures.push(Failure { dataflow, source: table.id, error });
+                }
             }
         }
         pump.unpark();
@@ -210,6 +232,7 @@ impl Driver {
         let gone = self.timeline.between(|runtime| runtime.uninstall(dataflow))?;
         let (stopping, staying): (Vec<Reader>, Vec<Reader>) = sources.readers.drain(..).partition(|reader| gone.contains(&reader.dataflow));
         sources.readers = staying;
+        sources.ended.retain(|(dataflow, _), _| !gone.contains(dataflow));
         sources.failures.retain(|failure| !gone.contains(&failure.dataflow));
         self.leave(stopping.iter())?;
         for reader in stopping {
@@ -217,6 +240,24 @@ impl Driver {
             drop(reader.stop());
         }
         Ok(())
+    }
+
+    /// Does something between two rounds of the pump, and tells it how the sources stand.
+    pub fn between_rounds<T>(&self, act: impl FnOnce(&Standing) -> T) -> T {
+        let sources = lock(&self.sources);
+        let place = |reader: &Reader| (reader.dataflow, reader.table.id);
+        act(&Standing {
+            positions: sources.positions(),
+            followers: sources.readers.iter().filter_map(|reader| Some((reader.follower?, place(reader)))).collect(),
+            are_halfway: self.timeline.clock() == Clock::Event && sources.readers.iter().any(Reader::comes_first),
+        })
+    }
+
+    /// Keeps everything as it is, time included, or lets it go on: what an earlier run has left is being built.
+    pub fn freeze(&self, frozen: bool) {
+        lock(&self.sources).frozen = frozen;
+        self.timeline.freeze(frozen);
+        self.pump_thread.get().into_iter().for_each(Thread::unpark);
     }
 
     /// Whether such a source is being read.
@@ -276,7 +317,11 @@ impl Driver {
         pump.thread().unpark();
         // The pump reports its own failures through `stop`.
         let _ = pump.join();
-        let readers: Vec<JoinHandle<()>> = lock(&self.sources).readers.drain(..).map(Reader::stop).collect();
+        let readers: Vec<JoinHandle<()>> = {
+            let mut sources = lock(&self.sources);
+            sources.ended = sources.positions();
+            sources.readers.drain(..).map(Reader::stop).collect()
+        };
         for reader in readers {
             let _ = reader.join();
         }
@@ -327,12 +372,21 @@ impl Driver {
         if sources.stopped.is_some() {
             return Ok(Round::Stopped);
         }
-        let taken = self.take(&mut sources)?;
+        if sources.frozen {
+            return Ok(Round::Nothing);
+        }
+        let mut taken = self.take(&mut sources)?;
+        let reached: Vec<Option<Position>> = taken.iter_mut().map(|taken| taken.position.take()).collect();
         let rows = taken.iter().map(Taken::len).sum::<usize>() as u64;
         let ends: Vec<Option<Result<()>>> = taken.iter().map(|taken| taken.end.clone()).collect();
         if rows > 0 {
             self.counters.rows_in.fetch_add(rows, Ordering::Relaxed);
             self.metered(rows, || self.timeline.step(rows, |moment| self.feed(moment, &sources, taken)))?;
+        }
+        for (reader, reached) in sources.readers.iter_mut().zip(reached) {
+            if let Some(reached) = reached {
+                reader.position = reached;
+            }
         }
         let ended = ends.iter().any(Option::is_some);
         if ended {
@@ -361,8 +415,8 @@ impl Driver {
         }
     }
 
-    fn open(&self, table: &Table) -> Result<Box<dyn Source>> {
-        let source = open(table)?;
+    fn open(&self, table: &Table, from: Option<&Position>) -> Result<Box<dyn Source>> {
+        let source = open(table, from)?;
         Ok(match &self.meter {
             None => source,
             Some(meter) => meter.around(source),
@@ -451,11 +505,13 @@ impl Driver {
         self.leave(ended.map(|(reader, _)| reader))?;
         let mut readers = Vec::with_capacity(sources.readers.len());
         for (reader, end) in sources.readers.drain(..).zip(ends) {
-            match end {
-                None => readers.push(reader),
-                Some(Ok(())) => {}
-                Some(Err(error)) => sources.failures.push(Failure { dataflow: reader.dataflow, source: reader.table.id, error }),
-            }
+            let Some(ended) = end else {
+                readers.push(reader);
+                continue;
+            };
+            let (dataflow, source) = (reader.dataflow, reader.table.id);
+            sources.ended.insert((dataflow, source), reader.position);
+            sources.failures.extend(ended.err().map(|error| Failure { dataflow, source, error }));
         }
         sources.readers = readers;
         if was_first && !sources.readers.iter().any(Reader::comes_first) {
@@ -463,6 +519,13 @@ impl Driver {
         }
         self.changed.notify_all();
         Ok(())
+    }
+}
+
+impl Sources {
+    fn positions(&self) -> Positions {
+        let reading = self.readers.iter().map(|reader| ((reader.dataflow, reader.table.id), reader.position.clone()));
+        self.ended.clone().into_iter().chain(reading).collect()
     }
 }
 
@@ -507,7 +570,7 @@ fn stopped(sources: &Sources) -> Result<()> {
     sources.stopped.clone().map_or(Ok(()), |why| Err(Error::Stopped(why)))
 }
 
-fn open(table: &Table) -> Result<Box<dyn Source>> {
+fn open(table: &Table, from: Option<&Position>) -> Result<Box<dyn Source>> {
     let spec = table.spec().ok_or_else(|| Error::invalid(format!("table '{}' is in memory: there is nothing to open", table.name)))?;
-    connector::open_source(spec)
+    connector::open_source(spec, from)
 }

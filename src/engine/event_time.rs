@@ -99,18 +99,19 @@ impl EventTime {
         let field = declared.field(column);
         let place = format!("WATERMARK FOR {} of table '{}'", watermark.column, create.name);
         let DataType::Timestamp(_, zone) = field.data_type() else {
-            return Err(Error::invalid(format!(
-                "{place}: the column is {} and has to be a TIMESTAMP: add a computed one, such as ts AS CAST({} AS TIMESTAMP(3))",
-                sql_type(field.data_type()),
-                watermark.column
-            )));
+            return Err(Error::invalid(format!("{place}: {}", no_timestamp(&watermark.column, field.data_type()))));
         };
         let millis = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
-        let (mark, mark_type) = planner::plan_scalar(&watermark.expr, declared, Purpose::Maintain)?;
+        let planned = planner::plan_scalar(&watermark.expr, declared, Purpose::Maintain);
+        let (mark, mark_type) = planned.map_err(|error| error.at(&place))?;
         if !matches!(mark_type, DataType::Timestamp(..)) {
             return Err(Error::invalid(format!("{place}: the watermark is a TIMESTAMP, and this is {}", sql_type(&mark_type))));
         }
-        let of_row = |value: Scalar| cast(value, declared, millis.clone()).map_err(|error| Error::invalid(format!("{place}: {error}")));
+        let of_row = |value: Scalar| {
+            // Of a column with a zone the watermark may be what the zone's clocks show; of one without, it is in UTC.
+            let cast = if zone.is_some() { eval::cast_to(value, declared, millis.clone()) } else { cast(value, declared, millis.clone()) };
+            cast.map_err(|error| Error::invalid(format!("{place}: {error}")))
+        };
         let time = plans::column(&RowType::from_schema(declared), column);
         let names = [(time, "time"), (mark, "watermark")];
         let columns = names.into_iter().map(|(value, name)| Ok((of_row(value)?, Column::new(name, millis.clone(), true))));
@@ -181,6 +182,21 @@ impl EventTime {
     pub fn missing(&self, table: &str, row: &str) -> String {
         format!("table '{table}': the row ({row}) has no time: '{}' is NULL, and is what WATERMARK FOR takes a row's time from", self.name)
     }
+}
+
+/// What is wrong with a time column of that type, and what to write.
+fn no_timestamp(column: &str, data_type: &DataType) -> String {
+    let is = sql_type(data_type);
+    let computed = |value: String| format!("write {column}_time AS {value} beside it, and WATERMARK FOR {column}_time");
+    let advice = match data_type {
+        DataType::Utf8 => format!("declare it TIMESTAMP(3), or {}", computed(format!("CAST({column} AS TIMESTAMP(3))"))),
+        DataType::Date32 => computed(format!("CAST({column} AS TIMESTAMP(3))")),
+        other if other.is_integer() => {
+            format!("{}, if it is in milliseconds", computed(format!("TO_TIMESTAMP_MILLIS({column})")))
+        }
+        _ => "a row's time is in a column of that type, or in one that is computed".to_owned(),
+    };
+    format!("the column is {is} and has to be a TIMESTAMP: {advice}")
 }
 
 /// Why a row has no place in time.

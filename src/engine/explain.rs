@@ -117,7 +117,8 @@ impl Session {
             | Statement::Rollback
             | Statement::Show(_)
             | Statement::AdvanceTo(_)
-            | Statement::AdvanceBy(_) => vec![],
+            | Statement::AdvanceBy(_)
+            | Statement::Checkpoint => vec![],
         })
     }
 
@@ -157,7 +158,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
     let text_or_null = |of: &dyn Fn(&Arrangement) -> Option<String>| {
         texts_or_null(state.iter().map(|state| match state {
             State::Arrangement { arrangement, .. } => of(arrangement),
-            State::Answers { .. } => None,
+            State::Answers { .. } | State::Waiting { .. } => None,
         }))
     };
     let of_ttl = |of: fn(&Retention) -> Option<String>| {
@@ -168,7 +169,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
             "operator",
             false,
             text(&|state| match state {
-                State::Arrangement { operator, .. } => operator.to_string(),
+                State::Arrangement { operator, .. } | State::Waiting { operator, .. } => operator.to_string(),
                 State::Answers { operator, .. } => format!("{operator} (kept answers)"),
             }),
         ),
@@ -179,6 +180,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
             text(&|state| match state {
                 State::Arrangement { arrangement, .. } => arrangement.key_names(),
                 State::Answers { key, .. } => names(key),
+                State::Waiting { waiting, .. } => names(waiting.times),
             }),
         ),
         ("scope", true, text_or_null(&|a| a.retention.filter(|r| r.ttl.is_some() || r.closes.is_some()).map(|r| r.scope.to_string()))),
@@ -193,6 +195,7 @@ fn state_rows(state: &[State<'_>]) -> Result<RecordBatch> {
             text(&|state| match state {
                 State::Arrangement { arrangement, .. } => arrangement.bound().to_string(),
                 State::Answers { .. } => "unbounded because on_expiry is 'keep': an answer a key stays".to_owned(),
+                State::Waiting { waiting, .. } => waiting.bound().to_string(),
             }),
         ),
     ])

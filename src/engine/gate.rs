@@ -25,6 +25,7 @@ pub(super) struct Gate {
 }
 
 /// The job's end.
+#[derive(Clone)]
 pub(super) struct Keeper(Shared);
 
 impl Gate {
@@ -61,12 +62,21 @@ impl Sink for Gate {
     fn flush(&mut self) -> Result<()> {
         lock(&self.sink).as_mut().map_or(Ok(()), |sink| sink.flush())
     }
+
+    fn commit(&mut self) -> Result<Option<u64>> {
+        lock(&self.sink).as_mut().map_or(Ok(None), |sink| sink.commit())
+    }
 }
 
 impl Keeper {
     /// Makes what was written visible to others.
     pub fn flush(&self) -> Result<()> {
         lock(&self.0).as_mut().map_or(Ok(()), |sink| sink.flush())
+    }
+
+    /// Makes what was written outlast a crash, and gives the length at which the sink goes on, if it can.
+    pub fn commit(&self) -> Result<Option<u64>> {
+        lock(&self.0).as_mut().map_or(Ok(None), |sink| sink.commit())
     }
 
     /// Flushes the sink and lets it go; what the dataflow still sends is dropped.
@@ -94,6 +104,9 @@ mod tests {
         fn flush(&mut self) -> Result<()> {
             Ok(())
         }
+        fn commit(&mut self) -> Result<Option<u64>> {
+            Ok(Some(self.0.load(Ordering::Relaxed)))
+        }
     }
 
     fn changes(value: Option<i32>) -> Changes {
@@ -109,7 +122,9 @@ mod tests {
         let (mut gate, keeper) = Gate::new("s", declared, Box::new(Seen(seen.clone())), counted.clone());
         gate.write(&changes(Some(1))).unwrap();
         assert!(gate.write(&changes(None)).unwrap_err().to_string().contains("'declared' is NOT NULL"));
+        assert_eq!(keeper.commit(), Ok(Some(1)));
         keeper.close().unwrap();
+        assert_eq!(keeper.commit(), Ok(None), "a sink that was let go has no length");
         gate.write(&changes(Some(2))).unwrap();
         assert_eq!((seen.load(Ordering::Relaxed), counted.load(Ordering::Relaxed)), (1, 1));
     }

@@ -1,7 +1,6 @@
 //! INSERT INTO a sink: a continuous job.
 
 use datafusion_common::ScalarValue;
-use datafusion_physical_expr::expressions::cast;
 
 use super::Outcome;
 use super::catalog::{Job, Member};
@@ -13,6 +12,7 @@ use super::show::sql_type;
 use super::table::{Storage, Table};
 use crate::connector::{self, Sink};
 use crate::error::{Error, Result};
+use crate::eval::cast_to;
 use crate::plan::{Column, Plan, RelationId, Scalar};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::statement::Insert;
@@ -103,13 +103,17 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the sink of a job that is about to be added.
+    /// Opens the sink of a job that is about to be added, anew or at a length that it was committed at.
     fn open(&self, planned: &PlannedJob) -> Result<(Gate, Keeper)> {
         let table = self.catalog.table(&planned.sink)?;
+        // A job that an earlier run has had goes on where that left it; one that it has dropped writes nowhere.
+        let left = self.restoring.as_ref().map(|restoring| restoring.sink(&self.catalog.job_name(&planned.sink)));
+        let at = left.flatten().flatten();
         let writer: Box<dyn Sink> = match &table.storage {
+            Storage::Connector { .. } if left == Some(None) => connector::nowhere(),
             Storage::Changelog { log, .. } => Box::new(LogWriter(log.clone())),
             Storage::Connector { .. } if self.audit.is_some() => connector::nowhere(),
-            Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone())?,
+            Storage::Connector { spec, .. } => connector::open_sink(spec, self.output.clone(), at)?,
             Storage::Memory => return Err(Error::invalid(format!("table '{}' is in memory and takes no jobs", table.name))),
         };
         Ok(Gate::new(&table.name, table.physical().clone(), writer, self.driver.counters.rows_out.clone()))
@@ -159,7 +163,7 @@ fn written(table: &Table, columns: &[String], planned: &Planned) -> Result<Plan>
                     (value, from.nullable)
                 } else {
                     is_same = false;
-                    (cast(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
+                    (cast_to(value, &schema, field.data_type().clone()).map_err(|_| uncastable(table, field, from))?, true)
                 }
             }
         };
@@ -203,7 +207,7 @@ mod tests {
     use crate::plan::Node;
 
     fn query(names: &[&str], show: &[usize]) -> Planned {
-        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec() }
+        Planned { plan: ints(9, names, &[]).get(), order: vec![], show: show.to_vec(), asks_time: false }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::lock;
-use crate::connector::{Read, Skipped, Source};
+use crate::connector::{Position, Read, Skipped, Source};
 use crate::error::Result;
 
 /// Ticks that are taken and timed. A handle: clones share what they have seen.
@@ -110,6 +110,10 @@ impl Source for Halting {
     fn read(&mut self) -> Result<Read> {
         let _reading = lock(&self.reading);
         self.source.read()
+    }
+
+    fn position(&self) -> Position {
+        self.source.position()
     }
 
     fn is_bounded(&self) -> bool {

@@ -55,6 +55,7 @@ mod command_log;
 mod ddl;
 mod dml;
 mod driver;
+mod durable;
 mod event_time;
 mod explain;
 mod gate;
@@ -83,11 +84,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 
+pub use crate::checkpoint::Summary;
 pub use audit::{Audit, Audited, Compared, FirstDifference, audited_rows};
 pub use builder::Builder;
 pub use check::{Check, Finding, Place, Problem};
 pub use clock::Clock;
 use driver::{Driver, Which};
+use durable::{Checkpoints, Durable};
 pub use explain::{Explained, MadeBy};
 use session::Session;
 pub use subscribe::{Subscription, Update};
@@ -110,6 +113,19 @@ struct Shared {
     /// Statements run one at a time.
     session: Mutex<Session>,
     driver: Arc<Driver>,
+    /// Where there is a folder for the state.
+    durable: Option<Arc<Durable>>,
+    checkpoints: Mutex<Option<Checkpoints>>,
+    resumed: Resumed,
+}
+
+/// With what an engine has begun that has a folder for its state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resumed {
+    /// The number of the checkpoint; None if there was none.
+    pub checkpoint: Option<u64>,
+    /// Newer checkpoints that are not whole, and why.
+    pub passed_over: Vec<String>,
 }
 
 /// What one statement came to.
@@ -160,6 +176,61 @@ impl Engine {
     /// Runs one statement: for those who show each outcome as it comes. See [`crate::sql::statements`].
     pub fn execute_statement(&self, statement: &Parsed) -> Result<Outcome> {
         self.with_session(|session| session.run(statement, Arc::downgrade(&self.0.0)))
+    }
+
+    /// Runs one statement of a program that may have been run before with the same [folder](Builder::state) for its state: what is
+    /// defined already is not defined again, and rows that were changed are not changed again. Queries are answered anew.
+    ///
+    /// ```
+    /// # fn main() -> weir::error::Result<()> {
+    /// # use weir::engine::Engine;
+    /// # let folder = std::env::temp_dir().join(format!("weir-doc-{}", std::process::id()));
+    /// let program = "CREATE TABLE words (word VARCHAR); INSERT INTO words VALUES ('weir');";
+    /// for _ in 0..2 {
+    ///     let engine = Engine::builder().state(&folder).build()?;
+    ///     for statement in weir::sql::statements(program) {
+    ///         engine.run_again(&statement?)?;
+    ///     }
+    ///     assert_eq!(engine.query("SELECT word FROM words")?.num_rows(), 1);
+    ///     engine.shutdown()?;
+    /// }
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Something is defined otherwise than it was, unless the engine [discards](Builder::discard_changed) what has changed.
+    pub fn run_again(&self, statement: &Parsed) -> Result<Outcome> {
+        self.with_session(|session| session.run_again(statement, Arc::downgrade(&self.0.0)))
+    }
+
+    /// Drops what an earlier run of the program has defined and [`Engine::run_again`] was not asked for; names each.
+    pub fn forget_the_rest(&self) -> Result<Vec<String>> {
+        self.with_session(Session::forget_the_rest)
+    }
+
+    /// Writes a checkpoint, and waits until it is on disk; None if nothing has happened since the last one. What is to flow flows
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// There is no [folder](Builder::state) for the state, or it cannot be written to.
+    pub fn checkpoint(&self) -> Result<Option<Summary>> {
+        let Some(durable) = &self.0.0.durable else {
+            return Err(Error::invalid("a checkpoint needs a folder for the state: see Builder::state"));
+        };
+        self.with_session(|session| {
+            session.prepare()?;
+            session.flow()
+        })?;
+        durable.checkpoint(&self.0.0.driver)
+    }
+
+    /// With what the engine has begun.
+    pub fn resumed(&self) -> &Resumed {
+        &self.0.0.resumed
     }
 
     /// Runs one query and gives its rows; in order where it says ORDER BY.
@@ -369,10 +440,17 @@ impl Engine {
 
 impl Shared {
     fn shut_down(&self) -> Result<()> {
+        if let Some(checkpoints) = lock(&self.checkpoints).take() {
+            checkpoints.end();
+        }
+        let saved = match &self.durable {
+            Some(durable) if self.driver.check().is_ok() => durable.checkpoint(&self.driver).map(drop),
+            _ => Ok(()),
+        };
         // The threads first: a statement that waits for them returns, and lets go of the session.
         let stopped = self.driver.shut_down();
         let closed = lock(&self.session).close_sinks();
-        stopped.and(closed)
+        saved.and(stopped).and(closed)
     }
 }
 

@@ -121,10 +121,10 @@ impl<'a> Moment<'a> {
         let present = (self.tick, self.now(), Instant::now());
         let instants = self.marks.place(follower, stamped, (judge, event.late), |row| rows.is_added(row), present);
         let rows = rows.only(|row| instants[row].is_some())?;
-        if !self.marks.leads(follower) {
-            return Ok(Placed { rows, times: None });
-        }
         let instants: Vec<i64> = instants.into_iter().flatten().collect();
+        if !self.marks.leads(follower) {
+            return Ok(Placed { rows: rows.map(|rows| table.as_of(rows, &instants))?, times: None });
+        }
         // What is accepted behind the present time happens now.
         let happens: Vec<i64> = instants.iter().map(|instant| self.now().max(*instant)).collect();
         let rows = rows.map(|rows| table.as_of(rows, &happens))?;

@@ -3,13 +3,15 @@
 //! A view is its plan, so a query over it shares whatever that plan is already rendered as. Changelogs and system
 //! tables are their rows at the moment of planning, which only a query that is answered once can have. In a
 //! transaction a table is what the transaction sees of it, and a view is planned again over that. So is a view that nothing
-//! runs where it is read once: nothing has been forgotten in it, whatever others remember of the same rows.
+//! runs where it is read once: nothing has been forgotten in it, whatever others remember of the same rows, and under an event
+//! clock NOW() in it is when what it reads has ended.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::catalog::{ARRANGEMENTS, Catalog, View, WATERMARKS};
+use super::clock::Clock;
 use super::driver::Driver;
 use super::plans;
 use super::runtime::Runtime;
@@ -30,6 +32,8 @@ pub(super) struct Names<'a> {
     transaction: Option<&'a Transaction>,
     purpose: Purpose,
     read: RefCell<BTreeSet<String>>,
+    /// Whether a view that is planned again asks what time it is.
+    asks_time: Cell<bool>,
     /// Why a name that is there cannot be read: the planner only knows that it is not there.
     refused: RefCell<Option<Error>>,
 }
@@ -37,7 +41,7 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     pub fn new(catalog: &'a Catalog, driver: &'a Driver, transaction: Option<&'a Transaction>, purpose: Purpose) -> Self {
         let transaction = transaction.filter(|transaction| !transaction.is_empty());
-        Names { catalog, driver, transaction, purpose, read: RefCell::default(), refused: RefCell::default() }
+        Names { catalog, driver, transaction, purpose, read: RefCell::default(), asks_time: Cell::default(), refused: RefCell::default() }
     }
 
     /// Plans a query over these names, which remembers of them what was `said`.
@@ -45,7 +49,7 @@ impl<'a> Names<'a> {
         let planned = planner::plan_query(query, self, self.purpose, said);
         match self.refused.borrow_mut().take() {
             Some(refused) => Err(refused),
-            None => planned,
+            None => planned.map(|planned| Planned { asks_time: planned.asks_time || self.asks_time.get(), ..planned }),
         }
     }
 
@@ -95,8 +99,10 @@ impl<'a> Names<'a> {
     }
 
     fn view(&self, view: &View) -> Result<Plan> {
-        let is_forgetful_and_idle = || view.plan.forgets() && !self.catalog.is_running(&self.catalog.dependents(&view.name));
-        let is_afresh = matches!(self.purpose, Purpose::Once { .. }) && is_forgetful_and_idle();
+        // What is read for itself has a time of its own under an event clock, by which its rows come and go.
+        let is_by_time = || self.driver.timeline().clock() == Clock::Event && view.plan.is_filtered_by_time();
+        let is_idle = || !self.catalog.is_running(&self.catalog.dependents(&view.name));
+        let is_afresh = matches!(self.purpose, Purpose::Once { .. }) && (view.plan.forgets() || is_by_time()) && is_idle();
         let is_changed = self.transaction.is_some_and(|transaction| transaction.changes_any(&plans::gets([&view.plan])));
         if is_changed && view.plan.forgets() && !is_afresh {
             return Err(Error::invalid(format!(
@@ -115,6 +121,7 @@ impl<'a> Names<'a> {
         }
         let names = Names::new(self.catalog, self.driver, self.transaction, self.purpose);
         let planned = names.plan(&view.query, &Retentions::none())?;
+        self.asks_time.set(self.asks_time.get() || planned.asks_time);
         let columns: Vec<String> = view.schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(plans::select(&planned.plan, &planned.show, &columns))
     }

@@ -4,27 +4,32 @@
 //! runtime answers from what other dataflows maintain wherever a part of the plan is that, once those have worked
 //! everything off, whatever the rest have to do; if it would have to read a source for what is missing, the plan is
 //! maintained for as long as it takes to read it.
+//!
+//! What is read for one answer has a time of its own under an event clock, which runs out where it ends: its windows are
+//! closed then, PROCTIME() is each row's instant in it, and NOW() is its end. Nobody else's time is moved by it.
 
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 
+use super::clock::Clock;
 use super::driver::Which;
 use super::plans;
 use super::runtime::Export;
-use super::session::Session;
-use super::table::{Storage, Table};
+use super::session::{Session, Stay};
+use super::table::Table;
+use super::watermark::Watermarks;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RelationId};
-use crate::sql::planner::Planned;
+use crate::sql::planner::{Planned, Purpose};
 use crate::sql::statement::Query;
 
 impl Session {
     /// Runs a query.
     pub fn select(&mut self, query: &Query) -> Result<RecordBatch> {
         let planned = self.plan_now(query)?;
-        self.contents(&planned).map_err(|error| self.in_views(query, error))
+        self.contents(query, &planned).map_err(|error| self.in_views(query, error))
     }
 
     /// An error of rows, with the views that the query reads them from.
@@ -58,9 +63,46 @@ impl Session {
     }
 
     /// A query's rows as it shows them.
-    pub fn contents(&self, planned: &Planned) -> Result<RecordBatch> {
+    pub fn contents(&self, query: &Query, planned: &Planned) -> Result<RecordBatch> {
+        match self.sources_of_its_time(planned) {
+            sources if sources.is_empty() => self.shown(planned),
+            sources => self.at_the_end_of(&sources, query),
+        }
+    }
+
+    fn shown(&self, planned: &Planned) -> Result<RecordBatch> {
         let (rows, diffs) = self.answer(&planned.plan)?;
         present(planned, &rows, &diffs)
+    }
+
+    /// The sources where a query's NOW() is: under an event clock those that would be read for it and whose rows have times.
+    fn sources_of_its_time(&self, planned: &Planned) -> Vec<Arc<Table>> {
+        if !planned.asks_time || self.driver.timeline().clock() != Clock::Event {
+            return vec![];
+        }
+        let missing = self.driver.runtime().missing_sources(&planned.plan);
+        let missing: Vec<&Arc<Table>> = missing.iter().filter_map(|id| self.catalog.relation(*id)).collect();
+        match missing.iter().all(|table| table.ends()) {
+            true => missing.into_iter().filter(|table| table.event_time.is_some()).cloned().collect(),
+            // It will be refused.
+            false => vec![],
+        }
+    }
+
+    /// Answers a query as of when the time of these sources runs out, or now if that is later. Their rows are kept until then:
+    /// a source need not be there to be read twice.
+    fn at_the_end_of(&self, sources: &[Arc<Table>], query: &Query) -> Result<RecordBatch> {
+        let timeline = self.driver.timeline();
+        timeline.change_watermarks(Watermarks::take_greatest_apart)?;
+        let kept = sources.iter().map(|table| Export::Maintain { name: "query".into(), plan: table.get() });
+        let dataflow = self.install(kept.collect(), Stay::ForOneAnswer)?;
+        let answer = self.driver.wait(Which::Of(dataflow)).and_then(|()| {
+            let end = timeline.change_watermarks(Watermarks::take_greatest_apart)?;
+            let now = timeline.present().max(end.unwrap_or_default());
+            self.shown(&self.plan(query, Purpose::Once { now })?.0)
+        });
+        let ended = self.driver.uninstall(dataflow);
+        answer.and_then(|answer| ended.map(|()| answer))
     }
 
     /// The rows of a plan and how often each is there.
@@ -80,16 +122,14 @@ impl Session {
     /// Maintains a plan while its sources are read to their ends, for one answer.
     fn read_once(&self, plan: &Plan, missing: &[RelationId]) -> Result<(RecordBatch, Vec<i64>)> {
         for table in missing.iter().filter_map(|id| self.catalog.relation(*id)) {
-            if let Storage::Connector { kind, .. } = &table.storage
-                && !kind.bounded
-            {
+            if !table.ends() {
                 return Err(Error::invalid(format!(
                     "source '{}' does not end, so a SELECT that reads it would not: CREATE MATERIALIZED VIEW over it and SELECT from that",
                     table.name
                 )));
             }
         }
-        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }], false)?;
+        let dataflow = self.install(vec![Export::Maintain { name: "query".into(), plan: plan.clone() }], Stay::ForOneAnswer)?;
         let read = self.driver.wait(Which::Of(dataflow)).and_then(|()| self.check_sources(plan));
         let answer = read.and_then(|()| self.peek(plan));
         let ended = self.driver.uninstall(dataflow);
@@ -133,7 +173,7 @@ mod tests {
         let column = |i: usize| Arc::new(rows.iter().map(|row| row[i]).collect::<Int32Array>()) as _;
         let batch = RecordBatch::try_new(table.physical().clone(), vec![column(0), column(1)]).unwrap();
         let order = order.iter().map(|(column, options)| OrderBy { column: *column, options: *options }).collect();
-        let planned = Planned { plan: table.get(), order, show: show.to_vec() };
+        let planned = Planned { plan: table.get(), order, show: show.to_vec(), asks_time: false };
         let result = present(&planned, &batch, diffs).unwrap();
         (0..result.num_rows())
             .map(|r| result.columns().iter().map(|c| c.as_primitive::<Int32Type>().iter().nth(r).unwrap()).collect())

@@ -17,7 +17,7 @@ use super::driver::Skips;
 use super::runtime::{DataflowId, Rows};
 use super::table::Table;
 use super::watermark::Follower;
-use crate::connector::{Op, Read, Source, SourceBatch};
+use crate::connector::{Op, Position, Read, Source, SourceBatch};
 use crate::error::{Error, Result};
 
 /// About how many rows of a source go into one step when they come fast. Larger steps cost less a row.
@@ -30,7 +30,8 @@ const TICK_PATIENCE: Duration = Duration::from_millis(500);
 const BATCHES_AHEAD: usize = 8;
 
 enum Message {
-    Batch(SourceBatch),
+    /// Rows, if there are any, and where what is read next begins.
+    Read(Option<SourceBatch>, Position),
     End(Result<()>),
 }
 
@@ -41,6 +42,8 @@ pub(super) struct Reader {
     pub bounded: bool,
     /// By what engine time follows it, if its rows have times of their own.
     pub follower: Option<Follower>,
+    /// Where that begins which has not been fed to the dataflow: under the lock of the sources, exactly that.
+    pub position: Position,
     messages: Receiver<Message>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -51,6 +54,8 @@ pub(super) struct Reader {
 pub(super) struct Taken {
     batches: Vec<SourceBatch>,
     rows: usize,
+    /// Where it ends, if it got anywhere.
+    pub position: Option<Position>,
     /// The reader has ended, and how.
     pub end: Option<Result<()>>,
 }
@@ -60,7 +65,7 @@ impl Reader {
     pub fn start(dataflow: DataflowId, table: Arc<Table>, source: Box<dyn Source>, wake: Thread, skips: Arc<Skips>) -> Result<Self> {
         let (sender, messages) = sync_channel(BATCHES_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
-        let (bounded, name, stopped) = (source.is_bounded(), table.name.clone(), stop.clone());
+        let (bounded, position, name, stopped) = (source.is_bounded(), source.position(), table.name.clone(), stop.clone());
         let thread = thread::Builder::new()
             .name(format!("weir-read-{name}"))
             .spawn(move || {
@@ -71,7 +76,7 @@ impl Reader {
                 wake.unpark();
             })
             .map_err(|error| Error::Io(format!("cannot start a thread to read '{}': {error}", table.name)))?;
-        Ok(Reader { dataflow, table, bounded, follower: None, messages, stop, thread })
+        Ok(Reader { dataflow, table, bounded, follower: None, position, messages, stop, thread })
     }
 
     /// Whether, under an event clock, it is read before those whose rows have times: it ends, and its rows have none.
@@ -135,9 +140,10 @@ impl Reader {
 impl Taken {
     fn add(&mut self, message: Message) {
         match message {
-            Message::Batch(batch) => {
-                self.rows += batch.rows.num_rows();
-                self.batches.push(batch);
+            Message::Read(batch, position) => {
+                self.rows += batch.as_ref().map_or(0, |batch| batch.rows.num_rows());
+                self.batches.extend(batch);
+                self.position = Some(position);
             }
             Message::End(ended) => self.end = Some(ended),
         }
@@ -155,7 +161,7 @@ impl Taken {
 }
 
 fn read_all(mut source: Box<dyn Source>, messages: &SyncSender<Message>, stop: &AtomicBool, wake: &Thread, skips: &Skips) -> Result<()> {
-    let mut skipped = 0;
+    let (mut reached, mut skipped) = (source.position(), 0);
     while !stop.load(Ordering::Relaxed) {
         let read = source.read();
         let so_far = source.skipped();
@@ -163,16 +169,25 @@ fn read_all(mut source: Box<dyn Source>, messages: &SyncSender<Message>, stop: &
             skips.add(skipped, &so_far);
             skipped = so_far.rows;
         }
-        match read? {
-            Read::Batch(batch) => {
-                if messages.send(Message::Batch(batch)).is_err() {
-                    return Ok(());
-                }
-                wake.unpark();
+        let (batch, ended) = match read? {
+            Read::Batch(batch) => (Some(batch), false),
+            Read::Idle => (None, false),
+            Read::End => (None, true),
+        };
+        let position = source.position();
+        // Also without a batch, past what was skipped.
+        if batch.is_some() || position != reached {
+            if messages.send(Message::Read(batch, position.clone())).is_err() {
+                return Ok(());
             }
+            reached = position;
+            wake.unpark();
+        } else if !ended {
             // For sources that do not wait themselves.
-            Read::Idle => thread::sleep(Duration::from_millis(1)),
-            Read::End => return Ok(()),
+            thread::sleep(Duration::from_millis(1));
+        }
+        if ended {
+            return Ok(());
         }
     }
     Ok(())
@@ -228,6 +243,9 @@ mod tests {
             }
             self.0 -= 1;
             Ok(Read::Batch(batch(vec![self.0], None)))
+        }
+        fn position(&self) -> Position {
+            Position::Made(self.0.unsigned_abs().into())
         }
         fn is_bounded(&self) -> bool {
             true

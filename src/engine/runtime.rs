@@ -13,10 +13,12 @@ use super::command_log::{Dataflow, Handle, Log, Obituary, Progress, Table};
 use super::publish::{ErrorBoard, summary};
 use super::worker::{Agent, Alteration, Blueprint, Built, Command, ExportKind, Outlet, Peeked};
 use super::{Update, time};
+use crate::checkpoint::WorkerState;
 use crate::connector::{Op, Sink};
 use crate::dataflow::registry::{Label, Measure, Size, own_id, waiting_id};
 use crate::dataflow::render::{Relation, whole_rows};
 use crate::dataflow::sink::Deliver;
+use crate::dataflow::state::Found;
 use crate::error::{Error, Result};
 use crate::plan::{Figures, Fingerprint, Memory, Node, Plan, RelationId};
 use crate::row::{Codec, Updates};
@@ -91,6 +93,16 @@ pub struct Footprint {
     pub expired: u64,
 }
 
+/// The workers' part of an engine as of a time.
+pub struct Snapshot {
+    /// Everything before this time has happened.
+    pub now: Time,
+    /// Where time has run out, if that is where it stands.
+    pub run_out: Option<Time>,
+    pub workers: usize,
+    pub states: Vec<WorkerState>,
+}
+
 /// A question that the workers have been asked.
 pub struct Peek {
     plan: Plan,
@@ -141,8 +153,18 @@ impl Runtime {
         // The guards are in the order of the workers.
         let threads = guards.guards().iter().map(|guard| guard.thread().clone());
         let workers = senders.into_iter().zip(threads).map(|(commands, thread)| Handle { commands, thread, sent: 0 }).collect();
-        let log =
-            Log { workers, guards: Some(guards), now, dirty: false, next: 0, turn: 0, tables: HashMap::new(), dataflows: BTreeMap::new() };
+        let log = Log {
+            workers,
+            guards: Some(guards),
+            now,
+            run_out: None,
+            is_restoring: false,
+            dirty: false,
+            next: 0,
+            turn: 0,
+            tables: HashMap::new(),
+            dataflows: BTreeMap::new(),
+        };
         Ok(Runtime { log: Mutex::new(log), progress, board })
     }
 
@@ -176,8 +198,9 @@ impl Runtime {
         log.send_all(|_| Command::Uninstall(table.dataflow))
     }
 
-    /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get.
-    pub fn install(&self, exports: Vec<Export>, inputs: Vec<Input>) -> Result<Installed> {
+    /// Builds a dataflow that starts as of now. `inputs` has every relation its plans get. Of one that `passes` those that do not
+    /// import nothing.
+    pub fn install(&self, exports: Vec<Export>, inputs: Vec<Input>, passes: bool) -> Result<Installed> {
         let mut log = self.log();
         log.complete(&self.progress)?;
         let (dataflow, as_of) = (log.next, log.now.saturating_sub(1));
@@ -190,7 +213,7 @@ impl Runtime {
             (name.clone(), reached)
         });
         let reached: Vec<_> = reached.collect();
-        let blueprint = Arc::new(Blueprint { dataflow, exports, relations: relations.clone(), as_of });
+        let blueprint = Arc::new(Blueprint { dataflow, exports, relations: relations.clone(), as_of, passes });
         let (reply, answers) = channel();
         let mut outlets = Some(outlets);
         log.send_all(|_| Command::Install {
@@ -243,7 +266,7 @@ impl Runtime {
                 }
             }
         }
-        let alteration = Arc::new(Alteration { renamed, figures });
+        let alteration = Arc::new(Alteration { renamed, figures, is_restored: log.is_restoring });
         log.send_all(|_| Command::Alter(Arc::clone(&alteration)))
     }
 
@@ -329,6 +352,48 @@ impl Runtime {
         let (reply, answers) = channel();
         log.send_all(|_| Command::Peek { plan: plan.clone(), until, reply: reply.clone() })?;
         Ok(Peek { plan: plan.clone(), answers, workers: log.workers.len(), progress: Arc::clone(&self.progress) })
+    }
+
+    /// What of an engine's state is the workers', as of now: completes what came at the present time and waits for it. Of the
+    /// dataflows only these are asked.
+    pub fn save(&self, dataflows: BTreeSet<u64>) -> Result<Snapshot> {
+        let mut log = self.log();
+        log.complete(&self.progress)?;
+        let dataflows = Arc::new(dataflows);
+        let (reply, answers) = channel();
+        log.send_all(|_| Command::Save { dataflows: Arc::clone(&dataflows), reply: reply.clone() })?;
+        let states = self.progress.gather(&answers, log.workers.len())?.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(Snapshot { now: log.now, run_out: log.run_out, workers: log.workers.len(), states: states.into_iter().flatten().collect() })
+    }
+
+    /// Begins at a time with what an earlier run has left: dataflows that are built until [`Runtime::restored`] find it. There is
+    /// a part for each worker.
+    pub fn restore(&self, now: Time, run_out: Option<Time>, found: Vec<HashMap<u64, Found>>) -> Result<()> {
+        let mut log = self.log();
+        (log.is_restoring, log.run_out) = (true, run_out);
+        log.now = now;
+        log.send_all(|_| Command::Advance(now))?;
+        if let Some(at) = run_out {
+            log.send_all(|_| Command::RunOut(at))?;
+        }
+        found.into_iter().enumerate().try_for_each(|(worker, found)| log.send(worker, Command::Restore(found)))
+    }
+
+    /// What is built from now on begins anew.
+    pub fn restored(&self) -> Result<()> {
+        let mut log = self.log();
+        log.is_restoring = false;
+        log.send_all(|_| Command::Restore(HashMap::new()))
+    }
+
+    /// The number that the next dataflow has.
+    pub fn next_dataflow(&self) -> u64 {
+        self.log().next
+    }
+
+    /// Gives the next dataflow a number, which no other has.
+    pub fn number_next(&self, number: u64) {
+        self.log().next = number;
     }
 
     /// All arrangements as they are, whatever is on its way to them.
@@ -548,7 +613,7 @@ mod tests {
         let row = RowType::from_schema(&rows().schema());
         runtime.create_table(Input::Table { id: TABLE, name: "t".into(), row: row.clone(), primary_key: vec![] }).unwrap();
         let plan = Plan::new(Node::Get { id: TABLE, name: "t".into(), flow: Flow::Changes, times: vec![] }, row);
-        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![]).unwrap();
+        runtime.install(vec![Export::Deliver { name: "d".into(), plan, to }], vec![], false).unwrap();
         runtime.insert(TABLE, Rows::Diffs { rows: rows(), diffs: vec![1] }, None).unwrap();
         runtime.advance(time::at(1, 1)).unwrap();
         runtime

@@ -10,14 +10,15 @@ use std::sync::{Arc, Weak};
 use super::audit::Auditor;
 use super::catalog::{Catalog, Member};
 use super::clock::Clock;
-use super::driver::{Driver, Which};
+use super::driver::{Driver, Positions, Which};
+use super::durable::{Durable, Entry, Restoring};
 use super::names::Names;
 use super::runtime::{DataflowId, Export};
 use super::transaction::Transaction;
 use super::{Outcome, Shared, plans};
 use crate::connector::Output;
 use crate::error::{Error, Result};
-use crate::plan::RelationId;
+use crate::plan::{Course, RelationId};
 use crate::sql::planner::{Planned, Purpose};
 use crate::sql::retention::{Defaults, Retentions, Vain};
 use crate::sql::statement::{DropKind, Parsed, Query, SqlOption, Statement};
@@ -40,6 +41,27 @@ pub(super) struct Session {
     pub alterations: u64,
     /// Where views are compared with what they would be if they forgot nothing.
     pub audit: Option<Auditor>,
+    /// What is kept for checkpoints, if there is a folder for them.
+    pub durable: Option<Arc<Durable>>,
+    /// While what an earlier run has left is built again.
+    pub restoring: Option<Restoring>,
+    /// What a program has changed and its state does not fit starts anew.
+    pub discards_changed: bool,
+    /// Statements of an open transaction of a program.
+    pub undone: Vec<Entry>,
+    /// Checkpoints are kept out.
+    pub is_gated: bool,
+}
+
+/// How long a dataflow stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// As long as its views and jobs are there; a restart builds it again.
+    Lasting,
+    /// As long as somebody holds the subscription.
+    Subscribed,
+    /// Until its sources are read. Engine time does not follow them.
+    ForOneAnswer,
 }
 
 /// A planned query and the names that it reads.
@@ -49,6 +71,14 @@ impl Session {
     /// Runs one statement. `engine` is what a subscription keeps of it.
     pub fn run(&mut self, parsed: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
         self.prepare()?;
+        match parsed.statement.only_reads() {
+            true => self.dispatch(parsed, engine),
+            false => self.run_for_keeps(parsed, engine, false),
+        }
+    }
+
+    /// Hands a statement to what is there for its kind.
+    pub fn dispatch(&mut self, parsed: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
         match &parsed.statement {
             Statement::CreateTable(create) => self.create_table(create, &parsed.text),
             Statement::CreateView(create) => self.create_view(create, &parsed.text),
@@ -71,6 +101,7 @@ impl Session {
             Statement::AdvanceTo(instant) => self.advance(|timeline| timeline.advance_to(*instant)),
             Statement::AdvanceBy(duration) => self.advance(|timeline| timeline.advance_by(*duration)),
             Statement::Subscribe(query) => self.subscribe(query, engine).map(Outcome::Subscription),
+            Statement::Checkpoint => self.checkpoint(),
         }
     }
 
@@ -94,9 +125,13 @@ impl Session {
             Purpose::Once { .. } => Retentions::new(&Defaults::default(), &[], query)?,
         };
         let mut planned = names.plan(query, &said)?;
-        // Where rows come in the order of their times, what is over needs no state.
-        if purpose == Purpose::Maintain && self.driver.timeline().clock() == Clock::Event {
-            planned.plan = planned.plan.with_derived_bounds();
+        if self.driver.timeline().clock() == Clock::Event {
+            planned.plan = match purpose {
+                // Where rows come in the order of their times, what is over needs no state.
+                Purpose::Maintain => planned.plan.with_derived_bounds(),
+                // What is read for one answer is read to its end, where windows close.
+                Purpose::Once { .. } => planned.plan.with_windows_closed(&|id| self.course(id)),
+            };
         }
         Ok((planned, names.into_read()))
     }
@@ -111,6 +146,15 @@ impl Session {
     /// What a view (by its options), a job or a query (which have none) says of its memory, with the session's defaults.
     pub fn retentions(&self, options: &[SqlOption], query: &Query) -> Result<Retentions> {
         Retentions::new(&self.defaults, options, query)
+    }
+
+    /// How the time of a relation's rows goes on once all bounded sources have been read.
+    fn course(&self, id: RelationId) -> Course {
+        match self.catalog.relation(id) {
+            Some(table) if table.ends() => Course::Ended,
+            Some(table) if table.is_in_memory() && table.event_time.is_none() => Course::None,
+            _ => Course::GoesOn,
+        }
     }
 
     /// A query's answer is as of now.
@@ -150,9 +194,25 @@ impl Session {
         if pending.is_empty() {
             return Ok(());
         }
+        let durable = self.durable.clone();
+        let _gate = durable.as_ref().filter(|_| !self.is_gated).map(|durable| durable.gate());
         // All readings begin together: engine time waits for every one of them.
         let driver = self.driver.clone();
         driver.holding(|| self.install_all(pending))
+    }
+
+    /// CHECKPOINT: writes what there is to the folder for it.
+    fn checkpoint(&mut self) -> Result<Outcome> {
+        let Some(durable) = self.durable.clone() else {
+            return Err(Error::invalid("CHECKPOINT needs a folder for the state: weir run --state DIR, or Builder::state"));
+        };
+        self.check_no_transaction("CHECKPOINT")?;
+        self.flow()?;
+        self.catch_up()?;
+        let written = durable.checkpoint(&self.driver)?;
+        Ok(Outcome::Done(
+            written.map_or_else(|| "CHECKPOINT (nothing has happened since the last)".to_owned(), |summary| summary.to_string()),
+        ))
     }
 
     fn install_all(&mut self, pending: Vec<Member>) -> Result<()> {
@@ -174,15 +234,18 @@ impl Session {
             .map(|((component, member), exports)| (component, member, exports))
             .collect();
         parts.sort_by_key(|(component, ..)| *component);
-        let mut failed = Ok(());
+        let (mut built, mut failed) = (Vec::new(), Ok(()));
         while let Some((component, ..)) = parts.first() {
             let component = *component;
             let rest = parts.split_off(parts.partition_point(|part| part.0 == component));
             let (members, exports): (Vec<Member>, Vec<Vec<Export>>) =
                 parts.into_iter().map(|(_, member, exports)| (member, exports)).unzip();
             parts = rest;
-            match self.install(exports.into_iter().flatten().collect(), true) {
-                Ok(dataflow) => self.catalog.installed(dataflow, members),
+            match self.install(exports.into_iter().flatten().collect(), Stay::Lasting) {
+                Ok(dataflow) => {
+                    built.push((dataflow.0, members.clone()));
+                    self.catalog.installed(dataflow, members);
+                }
                 Err(error) => {
                     // What cannot be built is not there, or every later statement would fail with it.
                     members.iter().for_each(|member| drop(self.catalog.remove(member)));
@@ -191,18 +254,38 @@ impl Session {
                 }
             }
         }
+        self.note_built(built);
         failed
     }
 
-    /// Installs exports as one dataflow and starts to read the sources that it wants, which engine time follows if they `lead`.
-    pub fn install(&self, exports: Vec<Export>, lead: bool) -> Result<DataflowId> {
+    /// Installs as one dataflow what was so installed before.
+    pub fn install_again(&mut self, members: Vec<Member>) -> Result<()> {
+        let exports = members.iter().flat_map(|member| self.exports(member)).collect();
+        let dataflow = self.install(exports, Stay::Lasting)?;
+        self.catalog.take(&members);
+        self.catalog.installed(dataflow, members);
+        Ok(())
+    }
+
+    /// Installs exports as one dataflow and starts to read the sources that it wants.
+    pub fn install(&self, exports: Vec<Export>, stay: Stay) -> Result<DataflowId> {
         let inputs = self.catalog.inputs(exports.iter().map(Export::plan))?;
         let timeline = self.driver.timeline();
+        // A restart does not build it, and nothing that it builds may be found to depend on it.
+        let passes = self.durable.is_some() && stay != Stay::Lasting;
+        let lead = stay != Stay::ForOneAnswer;
         self.driver.holding(|| {
             // As a step of its own: what the dataflow begins with is complete once it is there.
-            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs))?;
+            let installed = timeline.step(0, |moment| moment.whole().install(exports, inputs, passes))?;
             let tables = installed.reads.iter().filter_map(|id| self.catalog.relation(*id).cloned());
-            self.driver.read(installed.id, lead, tables)?;
+            match &self.restoring {
+                None => self.driver.read(installed.id, lead, tables, &Positions::new())?,
+                Some(restoring) => {
+                    let positions = restoring.positions();
+                    let left = tables.filter(|table| positions.contains_key(&(installed.id, table.id)));
+                    self.driver.read(installed.id, lead, left, positions)?;
+                }
+            }
             Ok(installed.id)
         })
     }

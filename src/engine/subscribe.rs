@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 
 use super::clock::Clock;
 use super::runtime::Export;
-use super::session::Session;
+use super::session::{Session, Stay};
 use super::{Shared, plans};
 use crate::error::{Error, Result};
 use crate::sql::planner::Purpose;
@@ -53,7 +53,7 @@ impl Session {
             if driver.timeline().clock() != Clock::Event {
                 self.catch_up()?;
             }
-            self.install(vec![export], true)
+            self.install(vec![export], Stay::Subscribed)
         })?;
         let member = self.catalog.add_subscription(reads, closed.clone());
         self.catalog.installed(dataflow, [member]);

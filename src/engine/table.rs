@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, new_null_array};
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_common::ScalarValue;
 use sqlparser::ast;
@@ -129,6 +129,11 @@ impl Table {
 
     pub fn is_in_memory(&self) -> bool {
         matches!(self.storage, Storage::Memory)
+    }
+
+    /// Whether it is a source that ends.
+    pub fn ends(&self) -> bool {
+        matches!(&self.storage, Storage::Connector { kind, .. } if kind.source && kind.bounded)
     }
 
     /// The declaration for a connector, unless the table is in memory.
@@ -279,8 +284,7 @@ impl Table {
         if !can_cast_types(from, to) {
             return Err(Error::invalid(format!("{} is {}, which {} cannot be cast to", place(), sql_type(to), sql_type(from))));
         }
-        cast_with_options(values, to, &CastOptions { safe: false, ..CastOptions::default() })
-            .map_err(|error| Error::invalid(format!("{}: {error}", place())))
+        eval::cast_values(values, to, false).map_err(|error| Error::invalid(format!("{}: {}", place(), eval::reason(&error))))
     }
 
     /// Adds the computed columns to physical rows that come at an instant.
@@ -360,7 +364,8 @@ fn columns(create: &CreateTable, physical: &SchemaRef) -> Result<Vec<TableColumn
                 TableColumn { name, data_type: field.data_type().clone(), nullable: field.is_nullable(), computed: None }
             }
             ColumnKind::Computed(expr) => {
-                let (computed, data_type) = computed(expr, physical)?;
+                let place = || format!("column '{name}' of table '{}'", create.name);
+                let (computed, data_type) = computed(expr, physical).map_err(|error| error.at(place()))?;
                 let nullable = !matches!(computed, Computed::Proctime);
                 TableColumn { name, data_type, nullable, computed: Some(computed) }
             }

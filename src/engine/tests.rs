@@ -371,3 +371,68 @@ fn what_a_view_was_created_and_altered_by_can_be_run_again() {
     assert_eq!(again.execute(&format!("{tables}{text}")).unwrap().len(), 4);
     assert_eq!(shown(&again), text);
 }
+
+/// The only position of an engine's sources.
+fn position(engine: &Engine) -> crate::connector::TextPosition {
+    let positions: Vec<_> = engine.0.0.driver.between_rounds(|sources| sources.positions.values().cloned().collect());
+    match positions.as_slice() {
+        [crate::connector::Position::Text(text)] => text.clone(),
+        other => panic!("not one position in a text: {other:?}"),
+    }
+}
+
+#[test]
+fn a_source_that_has_ended_is_gone_on_with_where_it_ended_until_its_dataflow_is_dropped() {
+    let folder = std::env::temp_dir().join(format!("weir-engine-positions-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("in.csv");
+    std::fs::write(&file, "1\nx\n2\ny\n").unwrap();
+    let engine = engine();
+    let table =
+        format!("CREATE TABLE t (n INT) WITH ('connector' = 'file', 'format' = 'csv', 'on_error' = 'skip', 'path' = '{}')", file.display());
+    run(&engine, &table);
+    run(&engine, "CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n, SUM(n) AS s FROM t");
+    engine.finish().unwrap();
+    let ended = position(&engine);
+    assert_eq!((ended.offset, ended.place.line, ended.skipped.rows), (8, 5, 2), "behind the last line, which was skipped");
+
+    std::fs::write(&file, "1\nx\n2\ny\n5\nz\n").unwrap();
+    let driver = &engine.0.0.driver;
+    let from = driver.between_rounds(|sources| sources.positions.clone());
+    let ((dataflow, id), _) = from.iter().next().unwrap();
+    let table = engine.with_session(|session| Ok(session.catalog.relation(*id).cloned())).unwrap().unwrap();
+    driver.read(*dataflow, false, [table.clone()], &from).unwrap();
+    engine.finish().unwrap();
+    assert_eq!(rows(&engine, "SELECT n, s FROM v"), ["3 8"], "what was appended was read, and nothing twice");
+    let ended = position(&engine);
+    assert_eq!((ended.offset, ended.place.line, ended.skipped.rows), (12, 7, 3));
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    let from = driver.between_rounds(|sources| sources.positions.clone());
+    driver.read(*dataflow, false, [table], &from).unwrap();
+    assert!(engine.finish().unwrap_err().to_string().contains("was left at byte 12"));
+    assert_eq!(position(&engine), ended, "a source that cannot be opened is where it was");
+    run(&engine, "DROP VIEW v");
+    assert!(driver.between_rounds(|sources| sources.positions.is_empty()));
+}
+
+#[test]
+fn between_rounds_a_sources_position_is_behind_exactly_what_has_been_fed() {
+    let engine = engine();
+    run(
+        &engine,
+        "CREATE TABLE t (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '0', 'number-of-rows' = '300000');
+         CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n FROM t",
+    );
+    let driver = &engine.0.0.driver;
+    engine.with_session(|session| session.flow()).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    while !seen.contains(&300_000) {
+        let (made, fed) = driver.between_rounds(|sources| {
+            (sources.positions.values().cloned().collect::<Vec<_>>(), driver.counters.rows_in.load(Ordering::Relaxed))
+        });
+        assert_eq!(made, [crate::connector::Position::Made(fed)]);
+        seen.insert(fed);
+    }
+    assert_eq!(rows(&engine, "SELECT n FROM v"), ["300000"]);
+}

@@ -14,6 +14,10 @@ pub const LAST_STEP: u32 = (1 << STEP_BITS) - 1;
 /// The first step of an instant at which rows can arrive.
 pub const FIRST_DATA_STEP: u32 = 1;
 
+/// The step at which an instant is open for rows once time has come to it: the steps before it, in which what is due expires
+/// and that is published, are complete.
+pub const OPEN_STEP: u32 = FIRST_DATA_STEP + 1;
+
 /// The step at which a row that is placed in time by its own timestamp is in its instant. The steps before it are for what
 /// happens at an instant while there may be more such rows of it; those after it for what happens when time has run out
 /// there.

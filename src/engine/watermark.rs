@@ -17,17 +17,20 @@
 //! judged by, so that its place, too, is the table's alone to say; what a statement says of the past happens now. No row is
 //! placed where engine time has been already.
 //!
-//! A reading for one SELECT stands apart: its rows are judged like any others, but they happen as they come, since
-//! the answer is all of them, and engine time does not follow it.
+//! A reading for one SELECT stands apart: its rows are judged like any others, but they are seen as they come, since
+//! the answer is all of them, and engine time does not follow it. Its own time runs out where it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::event_time::{Late, Stamped};
+use super::runtime::DataflowId;
 use crate::plan::RelationId;
 
 /// Whose time it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Follower {
     /// A table in memory.
     Table(RelationId),
@@ -58,7 +61,7 @@ pub(super) enum Reach {
 }
 
 /// Late rows of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateRows {
     pub table: String,
     /// Rows that were left out.
@@ -78,6 +81,20 @@ pub(super) struct Standing {
     pub late: LateRows,
 }
 
+/// What a checkpoint has of the watermarks. A reading is known by its dataflow and its table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Marks {
+    tables: Vec<(u64, Option<i64>, bool)>,
+    readings: Vec<(u64, u64, Option<i64>)>,
+    late: BTreeMap<String, LateRows>,
+    late_repeated: BTreeMap<String, LateRows>,
+    ended: BTreeMap<String, Option<i64>>,
+    greatest: Option<i64>,
+}
+
+/// The readings that engine time follows, each with its dataflow and its table.
+pub(super) type Readings = HashMap<Follower, (DataflowId, RelationId)>;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Watermarks {
@@ -90,6 +107,8 @@ pub(super) struct Watermarks {
     ended: BTreeMap<String, Option<i64>>,
     /// The greatest time of any row.
     greatest: Option<i64>,
+    /// The same of rows of readings that stand apart.
+    greatest_apart: Option<i64>,
     /// How many are about to add followers.
     holds: usize,
 }
@@ -142,6 +161,51 @@ impl Watermarks {
         if let Some(watermark) = self.followers.get_mut(&follower) {
             watermark.repeats = true;
         }
+    }
+
+    /// What a checkpoint is to have of it.
+    pub fn saved(&self, readings: &Readings) -> Marks {
+        let mut marks = Marks {
+            late: self.late.clone(),
+            late_repeated: self.late_repeated.clone(),
+            ended: self.ended.clone(),
+            greatest: self.greatest,
+            ..Marks::default()
+        };
+        for (follower, watermark) in &self.followers {
+            match follower {
+                Follower::Table(table) => marks.tables.push((table.0, watermark.at, watermark.has_ended)),
+                Follower::Reading(_) => {
+                    marks.readings.extend(readings.get(follower).map(|(dataflow, table)| (dataflow.0, table.0, watermark.at)));
+                }
+            }
+        }
+        marks
+    }
+
+    /// What a checkpoint had of it comes back, for the tables and readings that are there.
+    pub fn restore(&mut self, marks: Marks, readings: &Readings) {
+        for (follower, watermark) in &mut self.followers {
+            match (follower, readings.get(follower)) {
+                (Follower::Table(table), _) => {
+                    if let Some((_, at, has_ended)) = marks.tables.iter().find(|(id, ..)| *id == table.0) {
+                        (watermark.at, watermark.has_ended) = (*at, *has_ended);
+                    }
+                }
+                (Follower::Reading(_), Some((dataflow, table))) => {
+                    let of_reading = marks.readings.iter().find(|(of, id, _)| (*of, *id) == (dataflow.0, table.0));
+                    // One that had ended is read once more, for what has been added.
+                    watermark.at = of_reading.map_or_else(|| marks.ended.get(&watermark.table).copied().flatten(), |(.., at)| *at);
+                }
+                (Follower::Reading(_), None) => {}
+            }
+        }
+        (self.late, self.late_repeated, self.ended, self.greatest) = (marks.late, marks.late_repeated, marks.ended, marks.greatest);
+    }
+
+    /// The greatest time of any row of a reading that stands apart, since this was last asked.
+    pub fn take_greatest_apart(&mut self) -> Option<i64> {
+        self.greatest_apart.take()
     }
 
     /// A table in memory has ended, unless rows come after all.
@@ -244,9 +308,8 @@ impl Watermarks {
             let instant = if judge == Judge::Rows { (*time).max(by.unwrap_or(0)) } else { *time };
             placed.push(Some(floor(instant, tick)));
             watermark.at = watermark.at.max(*mark);
-            if watermark.leads {
-                self.greatest = self.greatest.max(Some(floor(instant, tick)));
-            }
+            let greatest = if watermark.leads { &mut self.greatest } else { &mut self.greatest_apart };
+            *greatest = (*greatest).max(Some(floor(instant, tick)));
         }
         let (table, counts) = (watermark.table.clone(), if watermark.repeats { &mut self.late_repeated } else { &mut self.late });
         count(counts, &table, dropped, accepted);
@@ -428,6 +491,7 @@ mod tests {
         let (mut all, now) = following(&[A]);
         all.follow(B, false, "t", None, now);
         assert_eq!(place(&mut all, B, &[10, 3], Judge::Rows, Late::Drop, now), [Some(10), None]);
+        assert_eq!((all.take_greatest_apart(), all.take_greatest_apart()), (Some(10 * SECOND), None));
         place(&mut all, A, &[5], Judge::Step, Late::Drop, now);
         assert_eq!(all.reach(now), Reach::Until(3 * SECOND));
         all.leave(A);

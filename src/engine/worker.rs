@@ -16,11 +16,13 @@ use super::command_log::Progress;
 use super::publish::{ErrorBoard, Post, Publish, Send, Watch};
 use super::runtime::Time;
 use super::time;
+use crate::checkpoint::WorkerState;
 use crate::connector::Sink;
 use crate::dataflow::columnar::ColumnBatch;
 use crate::dataflow::registry::{Label, Measure, Registry, Size};
 use crate::dataflow::render::{ClockInput, Relation, RelationInput, Renderer, whole_rows};
 use crate::dataflow::sink::{Deliver, Receiver, deliver};
+use crate::dataflow::state::{Asks, Found, States};
 use crate::error::Result;
 use crate::plan::{Figures, Fingerprint, Node, Plan, RelationId};
 use crate::row::Updates;
@@ -66,6 +68,13 @@ pub enum Command {
         measure: Measure,
         reply: Sender<Vec<(Fingerprint, Size)>>,
     },
+    /// What an earlier run has left of dataflows, which find it when they are built.
+    Restore(HashMap<u64, Found>),
+    /// Asks what the operators of dataflows remember, when all before the present time has been worked off.
+    Save {
+        dataflows: Arc<BTreeSet<u64>>,
+        reply: Sender<Result<Vec<WorkerState>>>,
+    },
     Shutdown,
 }
 
@@ -75,6 +84,8 @@ pub struct Alteration {
     pub renamed: HashMap<Fingerprint, Fingerprint>,
     /// The figures, by what identifies the arrangements now.
     pub figures: Figures,
+    /// Whether the deadlines are those of the new figures already, since they were restored.
+    pub is_restored: bool,
 }
 
 /// A dataflow to build.
@@ -83,6 +94,8 @@ pub struct Blueprint {
     pub exports: Vec<(String, Plan, ExportKind)>,
     pub relations: Vec<Relation>,
     pub as_of: Time,
+    /// Dataflows that do not pass import nothing of it.
+    pub passes: bool,
 }
 
 /// What an export asks of the dataflow.
@@ -120,6 +133,8 @@ struct Running {
     imported: Vec<ShutdownButton<CapabilitySet<Time>>>,
     receivers: Vec<Receiver>,
     probe: ProbeHandle<Time>,
+    /// Whom to ask what its operators remember.
+    asks: Asks,
 }
 
 /// A peek that is not answered yet.
@@ -141,11 +156,14 @@ pub struct Agent<'w> {
     dataflows: HashMap<u64, Running>,
     peeks: Vec<Peeking>,
     now: Time,
+    /// What an earlier run has left of dataflows that are not built yet.
+    found: HashMap<u64, Found>,
 }
 
 impl<'w> Agent<'w> {
     pub fn new(worker: &'w mut Worker, commands: Commands<Command>, board: ErrorBoard, now: Time) -> Self {
-        Agent { worker, commands, done: 0, board, registry: Registry::default(), dataflows: HashMap::new(), peeks: Vec::new(), now }
+        let (registry, dataflows, found) = (Registry::default(), HashMap::new(), HashMap::new());
+        Agent { worker, commands, done: 0, board, registry, dataflows, peeks: Vec::new(), now, found }
     }
 
     /// Works until it is told to shut down, or nobody is left to tell it.
@@ -196,15 +214,14 @@ impl<'w> Agent<'w> {
             }
             Command::Uninstall(dataflow) => self.uninstall(dataflow),
             Command::Rows { dataflow, relation, batch } => {
+                let now = self.now;
                 if let Some(input) = self.input(dataflow, relation) {
-                    input.rows.send_batch(&mut vec![batch]);
+                    input.give(batch, now);
                 }
             }
             Command::Errors { dataflow, relation, time, messages } => {
                 if let Some(input) = self.input(dataflow, relation) {
-                    let mut updates = Updates::default();
-                    messages.iter().for_each(|message| updates.push(message.as_bytes(), &[], time, 1));
-                    input.errors.send_batch(&mut updates);
+                    input.fail(&messages, time);
                 }
             }
             Command::RunOut(at) => self.registry.run_out.set(Some(at)),
@@ -220,7 +237,14 @@ impl<'w> Agent<'w> {
                     let _gone = reply.send(Err(error));
                 }
             },
-            Command::Alter(alteration) => self.registry.alter(&alteration.renamed, &alteration.figures),
+            Command::Alter(alteration) => {
+                let Alteration { renamed, figures, is_restored } = &*alteration;
+                self.registry.alter(renamed, figures, *is_restored);
+            }
+            Command::Restore(found) => self.found = found,
+            Command::Save { dataflows, reply } => {
+                let _gone = reply.send(self.save(&dataflows));
+            }
             Command::Sizes { measure, reply } => {
                 let sizes = self.registry.entries.iter().map(|(id, entry)| (*id, entry.size(measure)));
                 let waiting = self.registry.waiting.iter().map(|(id, waiting)| (*id, waiting.size()));
@@ -244,6 +268,9 @@ impl<'w> Agent<'w> {
 
     fn install(&mut self, blueprint: &Blueprint, mut outlets: Vec<Option<Outlet>>) -> Result<Built> {
         let (dataflow, as_of, board) = (blueprint.dataflow, blueprint.as_of, self.board.clone());
+        if blueprint.passes {
+            self.registry.passing.insert(dataflow);
+        }
         self.build(dataflow, blueprint.relations.clone(), as_of, |renderer| {
             let mut receivers = Vec::new();
             for (index, (name, plan, kind)) in blueprint.exports.iter().enumerate() {
@@ -268,10 +295,12 @@ impl<'w> Agent<'w> {
     ) -> Result<Built> {
         let timely_index = self.worker.next_dataflow_index();
         let registry = &mut self.registry;
+        let states = States::new(as_of, self.found.remove(&dataflow));
         let built = self.worker.dataflow::<Time, _, _>(|scope| {
-            let mut renderer = Renderer::new(scope, as_of, registry, Some(dataflow), relations);
+            let mut renderer = Renderer::new(scope, as_of, registry, Some(dataflow), relations, states);
             let receivers = render(&mut renderer)?;
             let running = Running {
+                asks: std::mem::take(&mut renderer.states).finish()?,
                 inputs: std::mem::take(&mut renderer.inputs),
                 clock: renderer.take_clock(),
                 imported: std::mem::take(&mut renderer.imported),
@@ -309,7 +338,7 @@ impl<'w> Agent<'w> {
         let timely_index = self.worker.next_dataflow_index();
         let registry = &mut self.registry;
         let built = self.worker.dataflow::<Time, _, _>(|scope| -> Result<_> {
-            let mut renderer = Renderer::new(scope, until.saturating_sub(1), registry, None, vec![]);
+            let mut renderer = Renderer::new(scope, until.saturating_sub(1), registry, None, vec![], States::default());
             let collection = renderer.collection(plan, 0)?;
             let error_stream = renderer.errors(&collection.errors)?;
             let (rows, errors) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
@@ -321,6 +350,7 @@ impl<'w> Agent<'w> {
                 imported: std::mem::take(&mut renderer.imported),
                 receivers: vec![],
                 probe: renderer.probe.clone(),
+                asks: Asks::default(),
             };
             Ok((running, rows, errors))
         });
@@ -331,6 +361,18 @@ impl<'w> Agent<'w> {
                 Err(error)
             }
         }
+    }
+
+    /// What the operators of dataflows remember now.
+    fn save(&self, dataflows: &BTreeSet<u64>) -> Result<Vec<WorkerState>> {
+        let worker = self.worker.index();
+        let running = dataflows.iter().filter_map(|dataflow| Some((*dataflow, self.dataflows.get(dataflow)?)));
+        let states = running.flat_map(|(dataflow, running)| running.asks.states().map(move |saved| (dataflow, saved)));
+        let saved = states.map(|(dataflow, saved)| {
+            let (number, name, state) = saved?;
+            Ok(WorkerState { worker, dataflow, number, name: name.to_owned(), state })
+        });
+        saved.collect()
     }
 
     fn answer_peeks(&mut self) {
@@ -366,13 +408,6 @@ impl Running {
     }
 }
 
-impl RelationInput {
-    fn advance(&mut self, to: Time) {
-        self.rows.advance_to(to);
-        self.errors.advance_to(to);
-    }
-}
-
 fn outlet_receiver(plan: &Plan, outlet: Option<Outlet>, post: Post) -> Result<Option<Box<dyn Deliver>>> {
     Ok(match outlet {
         None => Some(Box::new(Watch(post))),
@@ -397,7 +432,7 @@ fn export(renderer: &mut Renderer<'_, '_>, plan: &Plan, kind: ExportKind, as_of:
             timely::dataflow::operators::generic::operator::empty(errors.scope())
         }
     };
-    deliver(rows, errors, as_of, receiver).probe_with(&renderer.probe);
+    deliver(rows, errors, as_of, receiver, &mut renderer.states).probe_with(&renderer.probe);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use arrow::compute::{filter_record_batch, take};
 use datafusion_common::{DataFusionError, Result as DataFusionResult, ScalarValue};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
+use super::caught::caught;
 use super::display::readable_aggregate;
 use super::exact::Addends;
 use super::failure::reason;
@@ -19,8 +20,7 @@ use crate::plan::{GeneralAggregate, Scalar};
 /// DISTINCT costs the rows, not their multiplicities.
 pub fn aggregate(aggregates: &[GeneralAggregate], rows: &RecordBatch, diffs: &[i64]) -> Result<Vec<ArrayRef>> {
     let value = |aggregate: &GeneralAggregate| {
-        value(aggregate, rows, diffs)
-            .and_then(|value| value.to_array())
+        caught(|| value(aggregate, rows, diffs)?.to_array())
             .map_err(|error| Error::Data(format!("{}: {}", readable_aggregate(&aggregate.function), reason(&error))))
     };
     aggregates.iter().map(value).collect()

@@ -15,6 +15,7 @@ use datafusion_common::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
+use super::linear::evaluate;
 use crate::plan::Scalar;
 
 /// Whether one of these fails: BOOLEAN, never NULL.
@@ -120,7 +121,7 @@ fn pieces(expr: &Scalar, rows: &RecordBatch, take: &mut impl FnMut(usize, Option
     let mut pending = vec![whole];
     while let Some(range) = pending.pop() {
         let part = rows.slice(range.start, range.len());
-        let evaluated = expr.evaluate(&part).and_then(|value| value.into_array(range.len()));
+        let evaluated = evaluate(expr, &part);
         match (evaluated, range.len()) {
             (_, 0) => {}
             (Ok(values), _) => take(range.start, Some(values)),

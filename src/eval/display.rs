@@ -9,7 +9,7 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion_common::ScalarValue;
-use datafusion_expr::Operator;
+use datafusion_expr::{Operator, WindowFrame, WindowFrameBound};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
@@ -22,7 +22,9 @@ use super::checked::CheckedNegative;
 use super::equal::Comparable;
 use super::time_windows::TimeWindow;
 use super::window::WindowAggregate;
+use super::zones::{ClockCast, ClockMove, is_utc};
 use crate::plan::Scalar;
+use crate::sql::functions::TIMES;
 
 /// An expression: `100 / v`, `CAST(s AS BIGINT)`, `lower(name) LIKE 'a%'`.
 pub fn readable(expr: &Scalar) -> String {
@@ -61,7 +63,18 @@ pub fn readable_window(expr: &dyn WindowExpr) -> String {
         [] => String::new(),
         order => format!("ORDER BY {} ", readable_order(order)),
     };
-    format!("{call} OVER ({order}{})", expr.get_window_frame())
+    format!("{call} OVER ({order}{})", frame_text(expr.get_window_frame()))
+}
+
+fn frame_text(frame: &WindowFrame) -> String {
+    let bound = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(by) if by.is_null() => "UNBOUNDED PRECEDING".to_owned(),
+        WindowFrameBound::Following(by) if by.is_null() => "UNBOUNDED FOLLOWING".to_owned(),
+        WindowFrameBound::Preceding(by) => format!("{} PRECEDING", literal_text(by)),
+        WindowFrameBound::Following(by) => format!("{} FOLLOWING", literal_text(by)),
+        WindowFrameBound::CurrentRow => "CURRENT ROW".to_owned(),
+    };
+    format!("{} BETWEEN {} AND {}", frame.units, bound(&frame.start_bound), bound(&frame.end_bound))
 }
 
 /// The keys of an ORDER BY. NULLs are mentioned where they are not first.
@@ -151,19 +164,28 @@ impl Text {
             return atom(literal_text(literal.value()));
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-            return binary_text(binary);
+            return infix(*binary.op(), binary.left(), binary.right());
         }
         if let Some((window, time)) = TimeWindow::of(expr) {
             return atom(window.readable(&readable(time)));
         }
+        if let Some((to, of)) = ClockCast::of(expr) {
+            return cast_text("CAST", of, to);
+        }
+        if let Some((op, instant, by)) = ClockMove::of(expr) {
+            return infix(op, instant, by);
+        }
         if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            if let (TIMES, [interval, number]) = (function.fun().name(), function.args()) {
+                return infix(Operator::Multiply, interval, number);
+            }
             return atom(format!("{}({})", function.fun().name(), list(function.args())));
         }
         if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-            return atom(format!("CAST({} AS {})", readable(cast.expr()), readable_type(cast.cast_type())));
+            return cast_text("CAST", cast.expr(), cast.cast_type());
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
-            return atom(format!("TRY_CAST({} AS {})", readable(cast.expr()), readable_type(cast.cast_type())));
+            return cast_text("TRY_CAST", cast.expr(), cast.cast_type());
         }
         if let Some(case) = expr.downcast_ref::<CaseExpr>() {
             return atom(case_text(case));
@@ -196,13 +218,21 @@ fn is_constant(expr: &Scalar) -> bool {
     expr.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
 }
 
-fn binary_text(binary: &BinaryExpr) -> Text {
-    let (op, precedence) = (binary.op(), binary.op().precedence());
+/// A cast; to a moment of a zone it is AT TIME ZONE.
+fn cast_text(word: &str, of: &Scalar, to: &DataType) -> Text {
+    match to {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => atom(format!("{} AT TIME ZONE '{zone}'", Text::within(of, ATOM))),
+        _ => atom(format!("{word}({} AS {})", readable(of), readable_type(to))),
+    }
+}
+
+fn infix(op: Operator, left: &Scalar, right: &Scalar) -> Text {
+    let precedence = op.precedence();
     // a - (b - c) is not (a - b) - c, but AND and OR may be regrouped as one likes.
     let regroups = matches!(op, Operator::And | Operator::Or);
-    let left = Text::within(binary.left(), precedence);
-    let right = Text::within(binary.right(), if regroups { precedence } else { precedence + 1 });
-    let symbol = if *op == Operator::NotEq { "<>".to_owned() } else { op.to_string() };
+    let left = Text::within(left, precedence);
+    let right = Text::within(right, if regroups { precedence } else { precedence + 1 });
+    let symbol = if op == Operator::NotEq { "<>".to_owned() } else { op.to_string() };
     Text { text: format!("{left} {symbol} {right}"), precedence }
 }
 
@@ -250,6 +280,9 @@ fn literal_text(value: &ScalarValue) -> String {
     if value.is_null() {
         return "NULL".to_owned();
     }
+    if let Some(interval) = interval_text(value) {
+        return interval;
+    }
     let text = match value.to_array() {
         Ok(array) => readable_value(&array, 0),
         Err(_) => value.to_string(),
@@ -259,9 +292,45 @@ fn literal_text(value: &ScalarValue) -> String {
         DataType::Date32 | DataType::Date64 => format!("DATE '{text}'"),
         DataType::Time32(_) | DataType::Time64(_) => format!("TIME '{text}'"),
         DataType::Timestamp(..) => format!("TIMESTAMP '{text}'"),
-        DataType::Interval(_) => format!("INTERVAL '{text}'"),
+        DataType::Duration(_) => format!("INTERVAL '{text}'"),
         _ => text,
     }
+}
+
+/// An interval as SQL: `INTERVAL '90' MINUTE`, or `INTERVAL '1 month 2 days 3 hours'` where no one unit says it.
+fn interval_text(value: &ScalarValue) -> Option<String> {
+    let (months, days, nanoseconds) = match value {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => (interval.months, interval.days, interval.nanoseconds),
+        ScalarValue::IntervalDayTime(Some(interval)) => (0, interval.days, i64::from(interval.milliseconds) * 1_000_000),
+        ScalarValue::IntervalYearMonth(Some(months)) => (*months, 0, 0),
+        _ => return None,
+    };
+    let largest = |units: &[(i64, &'static str)], value: i64| {
+        let (length, unit) = units.iter().copied().find(|(length, _)| value % length == 0)?;
+        Some(((value / length).to_string(), unit))
+    };
+    let months = largest(&[(12, "YEAR"), (1, "MONTH")], i64::from(months)).filter(|_| months != 0);
+    let days = (days != 0).then(|| (days.to_string(), "DAY"));
+    let clock = largest(&[(3_600 * SECOND, "HOUR"), (60 * SECOND, "MINUTE"), (SECOND, "SECOND")], nanoseconds);
+    let clock = clock.unwrap_or_else(|| (decimal_seconds(nanoseconds), "SECOND"));
+    let clock = (nanoseconds != 0).then_some(clock);
+    let parts: Vec<(String, &str)> = [months, days, clock].into_iter().flatten().collect();
+    Some(match parts.as_slice() {
+        [] => "INTERVAL '0' SECOND".to_owned(),
+        [(number, unit)] => format!("INTERVAL '{number}' {unit}"),
+        parts => {
+            let parts: Vec<String> = parts.iter().map(|(number, unit)| format!("{number} {}", unit.to_lowercase())).collect();
+            format!("INTERVAL '{}'", parts.join(" "))
+        }
+    })
+}
+
+const SECOND: i64 = 1_000_000_000;
+
+fn decimal_seconds(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (whole, rest) = (nanoseconds.unsigned_abs() / SECOND as u64, nanoseconds.unsigned_abs() % SECOND as u64);
+    format!("{sign}{whole}.{}", format!("{rest:09}").trim_end_matches('0'))
 }
 
 /// DataFusion's text of an expression, in which a column is `name@position`, without the positions.
@@ -315,6 +384,21 @@ mod tests {
         assert_eq!(readable(&lit(ScalarValue::TimestampMillisecond(Some(90_500), None))), "TIMESTAMP '1970-01-01 00:01:30.500'");
         assert_eq!(readable(&lit(ScalarValue::TimestampMillisecond(Some(60_000), None))), "TIMESTAMP '1970-01-01 00:01:00'");
         assert_eq!(readable(&lit(ScalarValue::Decimal128(Some(1250), 10, 2))), "12.50");
+    }
+
+    #[test]
+    fn an_interval_is_written_in_the_largest_unit_that_says_it() {
+        let interval = |months, days, nanoseconds| {
+            readable(&lit(ScalarValue::IntervalMonthDayNano(Some(arrow::datatypes::IntervalMonthDayNano::new(months, days, nanoseconds)))))
+        };
+        assert_eq!(interval(0, 0, 3_600 * SECOND), "INTERVAL '1' HOUR");
+        assert_eq!(interval(0, 0, 90 * 60 * SECOND), "INTERVAL '90' MINUTE");
+        assert_eq!(interval(0, 0, -1_500_000_000), "INTERVAL '-1.5' SECOND");
+        assert_eq!(interval(0, 0, 1), "INTERVAL '0.000000001' SECOND");
+        assert_eq!(interval(24, 0, 0), "INTERVAL '2' YEAR");
+        assert_eq!(interval(-14, 0, 0), "INTERVAL '-14' MONTH");
+        assert_eq!(interval(0, 0, 0), "INTERVAL '0' SECOND");
+        assert_eq!(interval(1, 2, 3_600 * SECOND), "INTERVAL '1 month 2 day 1 hour'");
     }
 
     #[test]

@@ -24,12 +24,13 @@ impl<'a> Failure<'a> {
         Failure { expr: Some(expr), error: error.into() }
     }
 
-    /// `{expression}: {reason} in row ({values})`, for the one row in `row`; what is long is cut short.
+    /// `{expression}: {reason} in row ({values})`, for the one row in `row`, if it has columns; what is long is cut short.
     pub(super) fn message(&self, row: &RecordBatch) -> String {
         let reason = clipped(reason(&self.error));
+        let place = if row.num_columns() == 0 { String::new() } else { format!(" in row {}", row_text(row)) };
         match self.expr {
-            Some(expr) => format!("{}: {reason} in row {}", clipped(readable(expr)), row_text(row)),
-            None => format!("{reason} in row {}", row_text(row)),
+            Some(expr) => format!("{}: {reason}{place}", clipped(readable(expr))),
+            None => format!("{reason}{place}"),
         }
     }
 }
@@ -46,7 +47,7 @@ pub fn constant_failure(expr: &Scalar, error: &DataFusionError) -> Error {
 }
 
 /// The root of an error, without the names of the layers that it came through and without a backtrace.
-pub(super) fn reason(error: &DataFusionError) -> String {
+pub fn reason(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::ArrowError(error, _) => arrow_reason(error),
         root => root.message().into_owned(),

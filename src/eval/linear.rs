@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 
+use super::caught::caught;
 use super::display::readable_type;
 use super::failure::{Failure, reason};
 use super::unnest::unnest;
@@ -133,9 +134,14 @@ fn evaluate_as(expr: &Scalar, column: &Column, rows: &RecordBatch) -> Result<Arr
     if rows.num_rows() == 0 {
         return Ok(new_empty_array(&column.data_type));
     }
-    let array = expr.evaluate(rows)?.into_array(rows.num_rows())?;
+    let array = evaluate(expr, rows)?;
     check_type(&array, column)?;
     Ok(array)
+}
+
+/// An expression's values, one a row.
+pub(super) fn evaluate(expr: &Scalar, rows: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
+    caught(|| expr.evaluate(rows)?.into_array(rows.num_rows()))
 }
 
 /// An error where a value is not of the type that the plan has for its column.
@@ -149,7 +155,7 @@ pub(super) fn check_type(array: &ArrayRef, column: &Column) -> Result<(), DataFu
 
 /// On which rows a predicate is true; not where it is NULL.
 pub(super) fn truths(predicate: &Scalar, rows: &RecordBatch) -> Result<BooleanArray, DataFusionError> {
-    truths_in(&predicate.evaluate(rows)?.into_array(rows.num_rows())?)
+    truths_in(&evaluate(predicate, rows)?)
 }
 
 /// Where a predicate's values are true; not where they are NULL.

@@ -8,6 +8,7 @@
 
 mod aggregate;
 mod attempt;
+mod caught;
 mod checked;
 mod display;
 mod equal;
@@ -15,10 +16,13 @@ mod exact;
 mod failure;
 mod fallible;
 mod linear;
+#[cfg(test)]
+mod null_tests;
 mod resume;
 mod time_windows;
 mod unnest;
 mod window;
+mod zones;
 
 pub(crate) use attempt::Attempt;
 pub(crate) use checked::CheckedNegative;
@@ -29,9 +33,11 @@ pub use attempt::{fails, or_null};
 pub use checked::checked;
 pub use display::{readable, readable_aggregate, readable_type, readable_value, readable_window};
 pub use equal::{comparable, comparing};
-pub use failure::constant_failure;
+pub use failure::{constant_failure, reason};
 pub use fallible::is_fallible;
 pub use linear::{Evaluated, run_steps};
 pub use resume::{Mark, Prefix, Slice, resumes, window_from};
 pub use time_windows::TimeWindow;
 pub use window::{WindowAggregate, is_bounded, window};
+pub(crate) use zones::Clock;
+pub use zones::{ClockCast, ClockMove, cast_to, cast_values, changes_clock, is_utc, zone};

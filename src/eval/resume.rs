@@ -14,6 +14,7 @@ use datafusion_common::{DataFusionError, Result as DataFusionResult, ScalarValue
 use datafusion_expr::window_state::WindowFrameContext;
 use datafusion_physical_expr::window::{StandardWindowExpr, WindowExpr};
 
+use super::caught::caught;
 use super::display::readable_window;
 use super::failure::reason;
 use super::linear::check_type;
@@ -71,7 +72,8 @@ pub fn window_from(functions: &[WindowFunction], slice: &Slice<'_>, candidates: 
     let mut arrays = Vec::with_capacity(functions.len());
     for (index, function) in functions.iter().enumerate() {
         let before = slice.before.0.get(index).unwrap_or(&Total::None);
-        let array = resume(function, slice, before, &mut marks).and_then(|array| check_type(&array, &function.column).map(|()| array));
+        let array =
+            caught(|| resume(function, slice, before, &mut marks)).and_then(|array| check_type(&array, &function.column).map(|()| array));
         let named = |error| Error::Data(format!("{}: {}", readable_window(function.expr.as_ref()), reason(&error)));
         arrays.push(array.map_err(named)?);
     }

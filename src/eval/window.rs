@@ -28,6 +28,7 @@ use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
 
+use super::caught::caught;
 use super::display::readable_window;
 use super::exact::Addends;
 use super::failure::reason;
@@ -50,7 +51,7 @@ pub(super) fn values(function: &WindowFunction, rows: &RecordBatch) -> DataFusio
     if is_inverted(function.expr.get_window_frame()) {
         return Err(DataFusionError::Execution("the frame ends before it begins".into()));
     }
-    let array = function.expr.evaluate(rows)?;
+    let array = caught(|| function.expr.evaluate(rows))?;
     check_type(&array, &function.column)?;
     Ok(array)
 }

@@ -1,7 +1,7 @@
 //! State that goes by itself, because the times of its rows say that they cannot matter any more.
 //!
-//! The rows of a window that has closed, and the rows of a join that can find no match any more, are forgotten without being
-//! asked for: at the first instant at which nothing can change any more that they are read for (see [`super::lag`]). What
+//! The rows of a window that has closed, the rows of a join that can find no match any more, and the rows of a partition that
+//! are in no frame any more, are forgotten without being asked for: at the first instant at which nothing can change any more that they are read for (see [`super::lag`]). What
 //! was published stands, and since no row comes that would correct it, it is what it would be if nothing were forgotten.
 //! It is the retention of [`super::memory`], with the deadline read from the key (or, of a join's row, from the row).
 //!
@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use arrow::datatypes::DataType;
 
 use super::distance::{Distance, distances};
+use super::frames;
 use super::lag::{Lag, Lags, joined};
 use super::rewrite::Rewrite;
 use super::{
@@ -72,10 +73,17 @@ impl Deriving {
             Node::Join { kind: JoinKind::Inner, .. } => self.join(plan, &[]),
             Node::AsOf { outer, strict, left, right } => self.as_of((*outer, *strict), left, right, plan.row()),
             node => {
-                let node = node.over(self);
-                match self.key(plan) {
-                    Some(closes) => closed(node, closes, plan),
-                    None => Plan::new(node, plan.row().clone()),
+                let over = node.over(self);
+                match (self.key(plan), over) {
+                    (Some(closes), over) => closed(over, closes, plan),
+                    (None, Node::Window { input, order, functions }) => match self.out_of_frame(node) {
+                        Some(closes) => {
+                            let input = forgetting(input, Scope::Row, closes);
+                            settled(Plan::new(Node::Window { input, order, functions }, plan.row().clone()), Expiry::Removes)
+                        }
+                        None => Plan::new(Node::Window { input, order, functions }, plan.row().clone()),
+                    },
+                    (None, over) => Plan::new(over, plan.row().clone()),
                 }
             }
         }
@@ -100,6 +108,16 @@ impl Deriving {
                 first_over(&lags, |column| arrangements.iter().all(|arrangement| is_time(arrangement, column)))
             }
         }
+    }
+
+    /// When a row of a partition is over: when it is in no frame of a row whose value can change. An error is of all rows of a
+    /// partition, and what it has taken back is there again when it goes; so where functions can fail it must not go.
+    fn out_of_frame(&mut self, window: &Node) -> Option<Closes> {
+        let Node::Window { input, functions, .. } = window else { return None };
+        let (lag, span) = self.lags.of_frames(input, functions).filter(|_| nothing_is_said(input))?;
+        let stays_failed = input.input.only_appends() || !frames::can_fail(functions);
+        let after = lag.saturating_add(span.after).saturating_add(span.before).saturating_add(1);
+        stays_failed.then_some(Closes { column: input.key, after })
     }
 
     /// An inner join whose rows keep these distances.

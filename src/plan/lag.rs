@@ -15,7 +15,8 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
 
 use super::distance::{Distance, MILLISECOND, distances, moved};
-use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn, known};
+use super::frames::{self, Span};
+use super::{Arrangement, Changes, Fingerprint, JoinKind, Node, Plan, Policy, Scalar, Step, TimeColumn, WindowFunction, known};
 use crate::eval::TimeWindow;
 
 /// Milliseconds.
@@ -92,7 +93,16 @@ impl Lags {
             }
             Node::Settle { input, policy: Policy::Forget, .. } => self.of(input),
             Node::Join { kind: JoinKind::Inner, left, right } => self.paired(left, right, &[]),
-            Node::Join { .. } | Node::Reduce { .. } | Node::TopK { .. } | Node::Window { .. } | Node::Threshold { .. } => self.keys(plan),
+            Node::Join { .. } | Node::Reduce { .. } | Node::TopK { .. } | Node::Threshold { .. } => self.keys(plan),
+            // A row changes with its own time, or with that of the last row in its frame. An error is of all its partition.
+            Node::Window { input, functions, .. } => {
+                let mut lags = self.keys(plan);
+                lags.resize(plan.row().len(), None);
+                if let Some((lag, span)) = self.of_frames(input, functions).filter(|_| !frames::can_fail(functions)) {
+                    lags[input.key] = Some(Lag::Time(lag.saturating_add(span.after)));
+                }
+                lags
+            }
             // A left row changes with its own time, or with a right row's that is no later.
             Node::AsOf { left, right, .. } => {
                 let mut lags = self.keys(plan);
@@ -116,6 +126,16 @@ impl Lags {
                 }
                 lags
             }
+        }
+    }
+
+    /// Of window functions whose frames are of intervals, the lag of the time that partitions are in the order of, and how far
+    /// the frames reach.
+    pub fn of_frames(&mut self, input: &Arrangement, functions: &[WindowFunction]) -> Option<(i64, Span)> {
+        let span = frames::span(functions, input.input.row().columns.get(input.key)?)?;
+        match self.of(&input.input)[input.key] {
+            Some(Lag::Time(lag)) => Some((lag, span)),
+            _ => None,
         }
     }
 

@@ -25,9 +25,11 @@ mod bounds;
 mod closing;
 mod derived;
 mod distance;
+mod ended;
 mod exact;
 mod explain;
 mod fingerprint;
+mod frames;
 mod known;
 mod lag;
 pub mod lower;
@@ -48,10 +50,12 @@ use crate::eval::is_fallible;
 
 pub use alter::Figures;
 pub use bounds::Bound;
+pub use ended::Course;
 pub use explain::{Format, explain, operator};
 pub use fingerprint::Fingerprint;
+pub use frames::stands_after;
 pub use memory::{Closes, Memory, Origin, Policy, Refresh, Retention, Scope};
-pub use state::{State, names};
+pub use state::{State, Waiting, names};
 pub use validity::{DAY, MILLISECOND, Stair, Turn, Validity, When};
 
 /// A scalar expression over the columns of a row, by position.

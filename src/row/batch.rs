@@ -4,20 +4,73 @@
 //! changes, and a list that is one update like the last one of the row before takes no memory (see `changes`). Batches are
 //! written by a [`draft`](super::draft), or merged from two.
 
-use std::rc::Rc;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::{Upds, Vals};
+use differential_dataflow::trace::implementations::spine_fueled::{Merger, SpineBatch};
 use differential_dataflow::trace::{Cursor, Navigable};
+use timely::progress::frontier::AntichainRef;
 
 use super::{ByteRows, Bytes, Diff, Offsets, Sums, SumsContainer, SumsRef, Time};
 
 /// The lists of times and changes of a batch.
 pub type UpdateLists<D> = Upds<Offsets, Vec<Time>, D>;
 /// A batch of rows by key.
-pub type RowBatch = Rc<RowStorage>;
+pub type RowBatch = Shared<RowStorage>;
 /// A batch of sums by key.
-pub type SumBatch = Rc<SumStorage>;
+pub type SumBatch = Shared<SumStorage>;
+
+/// A batch that will not change, shared by whoever reads it: traces, operators, and the thread that writes a checkpoint.
+pub struct Shared<S>(pub Arc<S>);
+
+impl<S> Shared<S> {
+    pub fn new(storage: S) -> Self {
+        Shared(Arc::new(storage))
+    }
+}
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<S> Deref for Shared<S> {
+    type Target = S;
+
+    #[inline(always)]
+    fn deref(&self) -> &S {
+        &self.0
+    }
+}
+
+impl<S: SpineBatch> SpineBatch for Shared<S> {
+    type Time = S::Time;
+    type Merger = SharedMerger<S>;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A merge of what is shared.
+pub struct SharedMerger<S: SpineBatch>(S::Merger);
+
+impl<S: SpineBatch> Merger<Shared<S>> for SharedMerger<S> {
+    fn new(one: &Shared<S>, other: &Shared<S>, since: AntichainRef<'_, S::Time>) -> Self {
+        SharedMerger(S::Merger::new(one, other, since))
+    }
+
+    fn work(&mut self, one: &Shared<S>, other: &Shared<S>, fuel: &mut isize) {
+        self.0.work(one, other, fuel);
+    }
+
+    fn done(self) -> Option<Shared<S>> {
+        self.0.done().map(Shared::new)
+    }
+}
 
 /// Rows, each with a list of updates.
 pub struct RowStorage {
@@ -38,6 +91,29 @@ pub struct SumStorage {
     pub updates: usize,
     /// For each key, whether it is known that all batches before come to nothing of it; shorter where nothing is known.
     pub new: Vec<bool>,
+}
+
+impl RowStorage {
+    /// Goes through all updates: key, value, time, diff.
+    pub fn each(&self, mut each: impl FnMut(&[u8], &[u8], Time, Diff)) {
+        for key in 0..self.keys.len() {
+            let (start, end) = self.vals.bounds(key);
+            for val in start..end {
+                let (start, end) = self.upds.bounds(val);
+                (start..end).for_each(|at| each(self.keys.get(key), self.vals.vals.get(val), self.upds.times[at], self.upds.diffs[at]));
+            }
+        }
+    }
+}
+
+impl SumStorage {
+    /// Goes through all updates: key, time, change.
+    pub fn each(&self, mut each: impl FnMut(&[u8], Time, Sums)) {
+        for key in 0..self.keys.len() {
+            let (start, end) = self.upds.bounds(key);
+            (start..end).for_each(|at| each(self.keys.get(key), self.upds.times[at], SumsContainer::into_owned(self.upds.diffs.index(at))));
+        }
+    }
 }
 
 /// What has a list of keys.
@@ -84,7 +160,7 @@ pub struct RowCursor {
     val: usize,
 }
 
-impl Navigable for RowStorage {
+impl Navigable for RowBatch {
     type Cursor = RowCursor;
 
     fn cursor(&self) -> RowCursor {
@@ -94,7 +170,7 @@ impl Navigable for RowStorage {
 
 impl RowCursor {
     #[inline(always)]
-    fn stand_at(&mut self, storage: &RowStorage, key: usize) {
+    fn stand_at(&mut self, storage: &RowBatch, key: usize) {
         self.key = key;
         if key < storage.keys.len() {
             self.val = storage.vals.bounds(key).0;
@@ -103,7 +179,7 @@ impl RowCursor {
 }
 
 impl Cursor for RowCursor {
-    type Storage = RowStorage;
+    type Storage = RowBatch;
     type Key<'a> = Bytes<'a>;
     type ValOwn = Vec<u8>;
     type Val<'a> = Bytes<'a>;
@@ -117,71 +193,71 @@ impl Cursor for RowCursor {
     type DiffContainer = Vec<Diff>;
 
     #[inline(always)]
-    fn key_valid(&self, storage: &RowStorage) -> bool {
+    fn key_valid(&self, storage: &RowBatch) -> bool {
         self.key < storage.keys.len()
     }
 
     #[inline(always)]
-    fn val_valid(&self, storage: &RowStorage) -> bool {
+    fn val_valid(&self, storage: &RowBatch) -> bool {
         self.key_valid(storage) && self.val < storage.vals.bounds(self.key).1
     }
 
     #[inline(always)]
-    fn key<'a>(&self, storage: &'a RowStorage) -> Bytes<'a> {
+    fn key<'a>(&self, storage: &'a RowBatch) -> Bytes<'a> {
         storage.keys.index(self.key)
     }
 
     #[inline(always)]
-    fn val<'a>(&self, storage: &'a RowStorage) -> Bytes<'a> {
+    fn val<'a>(&self, storage: &'a RowBatch) -> Bytes<'a> {
         storage.vals.vals.index(self.val)
     }
 
     #[inline(always)]
-    fn get_key<'a>(&self, storage: &'a RowStorage) -> Option<Bytes<'a>> {
+    fn get_key<'a>(&self, storage: &'a RowBatch) -> Option<Bytes<'a>> {
         self.key_valid(storage).then(|| self.key(storage))
     }
 
     #[inline(always)]
-    fn get_val<'a>(&self, storage: &'a RowStorage) -> Option<Bytes<'a>> {
+    fn get_val<'a>(&self, storage: &'a RowBatch) -> Option<Bytes<'a>> {
         self.val_valid(storage).then(|| self.val(storage))
     }
 
     #[inline(always)]
-    fn map_times<L: FnMut(&Time, &Diff)>(&mut self, storage: &RowStorage, mut logic: L) {
+    fn map_times<L: FnMut(&Time, &Diff)>(&mut self, storage: &RowBatch, mut logic: L) {
         let (start, end) = storage.upds.bounds(self.val);
         storage.upds.times[start..end].iter().zip(&storage.upds.diffs[start..end]).for_each(|(time, diff)| logic(time, diff));
     }
 
     #[inline]
-    fn step_key(&mut self, storage: &RowStorage) {
+    fn step_key(&mut self, storage: &RowBatch) {
         self.stand_at(storage, (self.key + 1).min(storage.keys.len()));
     }
 
     #[inline]
-    fn seek_key(&mut self, storage: &RowStorage, key: Bytes<'_>) {
+    fn seek_key(&mut self, storage: &RowBatch, key: Bytes<'_>) {
         let passed = storage.keys.advance(self.key, storage.keys.len(), |there| there < key);
         self.stand_at(storage, self.key + passed);
     }
 
     #[inline(always)]
-    fn step_val(&mut self, _: &RowStorage) {
+    fn step_val(&mut self, _: &RowBatch) {
         self.val += 1;
     }
 
     #[inline]
-    fn seek_val(&mut self, storage: &RowStorage, val: Bytes<'_>) {
+    fn seek_val(&mut self, storage: &RowBatch, val: Bytes<'_>) {
         if self.key_valid(storage) {
             let end = storage.vals.bounds(self.key).1;
             self.val += storage.vals.vals.advance(self.val, end, |there| there < val);
         }
     }
 
-    fn rewind_keys(&mut self, storage: &RowStorage) {
+    fn rewind_keys(&mut self, storage: &RowBatch) {
         self.stand_at(storage, 0);
     }
 
     #[inline]
-    fn rewind_vals(&mut self, storage: &RowStorage) {
+    fn rewind_vals(&mut self, storage: &RowBatch) {
         self.stand_at(storage, self.key);
     }
 }
@@ -193,7 +269,7 @@ pub struct SumCursor {
     is_passed: bool,
 }
 
-impl Navigable for SumStorage {
+impl Navigable for SumBatch {
     type Cursor = SumCursor;
 
     fn cursor(&self) -> SumCursor {
@@ -202,7 +278,7 @@ impl Navigable for SumStorage {
 }
 
 impl Cursor for SumCursor {
-    type Storage = SumStorage;
+    type Storage = SumBatch;
     type Key<'a> = Bytes<'a>;
     type ValOwn = ();
     type Val<'a> = &'a ();
@@ -216,66 +292,66 @@ impl Cursor for SumCursor {
     type DiffContainer = SumsContainer;
 
     #[inline(always)]
-    fn key_valid(&self, storage: &SumStorage) -> bool {
+    fn key_valid(&self, storage: &SumBatch) -> bool {
         self.key < storage.keys.len()
     }
 
     #[inline(always)]
-    fn val_valid(&self, storage: &SumStorage) -> bool {
+    fn val_valid(&self, storage: &SumBatch) -> bool {
         !self.is_passed && self.key_valid(storage)
     }
 
     #[inline(always)]
-    fn key<'a>(&self, storage: &'a SumStorage) -> Bytes<'a> {
+    fn key<'a>(&self, storage: &'a SumBatch) -> Bytes<'a> {
         storage.keys.index(self.key)
     }
 
     #[inline(always)]
-    fn val<'a>(&self, _: &'a SumStorage) -> &'a () {
+    fn val<'a>(&self, _: &'a SumBatch) -> &'a () {
         &()
     }
 
     #[inline(always)]
-    fn get_key<'a>(&self, storage: &'a SumStorage) -> Option<Bytes<'a>> {
+    fn get_key<'a>(&self, storage: &'a SumBatch) -> Option<Bytes<'a>> {
         self.key_valid(storage).then(|| self.key(storage))
     }
 
     #[inline(always)]
-    fn get_val<'a>(&self, storage: &'a SumStorage) -> Option<&'a ()> {
+    fn get_val<'a>(&self, storage: &'a SumBatch) -> Option<&'a ()> {
         self.val_valid(storage).then_some(&())
     }
 
     #[inline(always)]
-    fn map_times<L: FnMut(&Time, SumsRef<'_>)>(&mut self, storage: &SumStorage, mut logic: L) {
+    fn map_times<L: FnMut(&Time, SumsRef<'_>)>(&mut self, storage: &SumBatch, mut logic: L) {
         let (start, end) = storage.upds.bounds(self.key);
         (start..end).for_each(|update| logic(&storage.upds.times[update], storage.upds.diffs.index(update)));
     }
 
     #[inline]
-    fn step_key(&mut self, storage: &SumStorage) {
+    fn step_key(&mut self, storage: &SumBatch) {
         *self = SumCursor { key: (self.key + 1).min(storage.keys.len()), is_passed: false };
     }
 
     #[inline]
-    fn seek_key(&mut self, storage: &SumStorage, key: Bytes<'_>) {
+    fn seek_key(&mut self, storage: &SumBatch, key: Bytes<'_>) {
         let passed = storage.keys.advance(self.key, storage.keys.len(), |there| there < key);
         *self = SumCursor { key: self.key + passed, is_passed: false };
     }
 
     #[inline(always)]
-    fn step_val(&mut self, _: &SumStorage) {
+    fn step_val(&mut self, _: &SumBatch) {
         self.is_passed = true;
     }
 
     #[inline(always)]
-    fn seek_val(&mut self, _: &SumStorage, _: &()) {}
+    fn seek_val(&mut self, _: &SumBatch, _: &()) {}
 
-    fn rewind_keys(&mut self, storage: &SumStorage) {
+    fn rewind_keys(&mut self, storage: &SumBatch) {
         *self = storage.cursor();
     }
 
     #[inline(always)]
-    fn rewind_vals(&mut self, _: &SumStorage) {
+    fn rewind_vals(&mut self, _: &SumBatch) {
         self.is_passed = false;
     }
 }

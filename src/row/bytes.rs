@@ -5,6 +5,8 @@ use std::ops::{Deref, Range};
 
 use differential_dataflow::trace::implementations::BatchContainer;
 
+use super::columns::{Columns, Taken};
+
 /// A borrowed row, or a part of one, which compares as SQL orders it.
 #[derive(Debug, Clone, Copy)]
 pub struct Bytes<'a>(pub &'a [u8]);
@@ -109,6 +111,28 @@ impl Offsets {
     pub fn fit(&mut self) {
         self.small.shrink_to_fit();
         self.large.shrink_to_fit();
+    }
+}
+
+impl Offsets {
+    /// Puts it away under a name.
+    pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
+        to.put(&format!("{name}: small"), &self.small);
+        to.put(&format!("{name}: large"), &self.large);
+    }
+
+    /// What was put away, if it is in order.
+    pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
+        let offsets = Offsets { small: from.column(&format!("{name}: small"))?, large: from.column(&format!("{name}: large"))? };
+        let largest = offsets.small.last().map_or(0, |last| u64::from(*last));
+        let in_order =
+            offsets.small.is_sorted() && offsets.large.is_sorted() && offsets.large.first().is_none_or(|first| *first >= largest);
+        in_order.then_some(offsets)
+    }
+
+    /// Whether these are the bounds of so many lists that lie end to end and have so many elements.
+    pub fn lists(&self, lists: usize, elements: usize) -> bool {
+        self.len() == lists + 1 && self.index(0) == 0 && self.index(lists) == elements
     }
 }
 
@@ -251,6 +275,28 @@ impl Bounds {
             ends.fit();
         }
     }
+
+    /// Puts it away under a name.
+    pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
+        to.count(self.len);
+        match &self.ends {
+            Ends::Even(width) => to.count(width + 1),
+            Ends::Listed(ends) => {
+                to.count(0);
+                ends.put(name, to);
+            }
+        }
+    }
+
+    /// What was put away, if it is the bounds of strings of so many elements in all.
+    pub fn take(name: &str, elements: usize, from: &mut Taken<'_>) -> Option<Self> {
+        let len = from.count()?;
+        let ends = match from.count()? {
+            0 => Ends::Listed(Offsets::take(name, from).filter(|ends| ends.len() == len && ends.last().unwrap_or(0) == elements)?),
+            width => Ends::Even(Some(width - 1).filter(|width| width.checked_mul(len) == Some(elements))?),
+        };
+        Some(Bounds { len, ends })
+    }
 }
 
 /// A list of byte strings: one buffer, and their bounds. What a trace keeps its keys and values in: no allocation a row,
@@ -294,6 +340,20 @@ impl ByteRows {
     pub fn fit(&mut self) {
         self.bytes.shrink_to_fit();
         self.bounds.fit();
+    }
+}
+
+impl ByteRows {
+    /// Puts it away under a name.
+    pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
+        to.put(name, &self.bytes);
+        self.bounds.put(name, to);
+    }
+
+    /// What was put away, if it is rows.
+    pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
+        let bytes: Vec<u8> = from.column(name)?;
+        Some(ByteRows { bounds: Bounds::take(name, bytes.len(), from)?, bytes })
     }
 }
 

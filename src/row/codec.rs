@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_null_array};
+use arrow::buffer::MutableBuffer;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::row::{RowConverter, Rows, SortField};
 
 use super::{Diff, Time, Updates};
@@ -110,7 +111,23 @@ fn decode_columns<'a>(converter: &RowConverter, rows: impl Iterator<Item = &'a [
         return Ok(vec![]);
     }
     let parser = converter.parser();
-    Ok(converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?)
+    let columns = converter.convert_rows(rows.map(|bytes| parser.parse(bytes)))?;
+    columns.into_iter().map(over_zeros).collect()
+}
+
+/// A column whose NULLs of numbers stand over zeros. The converter leaves the least number of the type there, and there is
+/// code that computes on it: DataFusion adds to it, and overflows.
+fn over_zeros(column: ArrayRef) -> Result<ArrayRef> {
+    let Some(width) = column.data_type().primitive_width().filter(|_| column.null_count() > 0) else { return Ok(column) };
+    let data = column.to_data();
+    let from = data.offset() * width;
+    let mut bytes = MutableBuffer::new(data.len() * width);
+    bytes.extend_from_slice(&data.buffers()[0].as_slice()[from..from + data.len() * width]);
+    for row in (0..column.len()).filter(|row| column.is_null(*row)) {
+        bytes.as_slice_mut()[row * width..(row + 1) * width].fill(0);
+    }
+    let made = ArrayData::builder(column.data_type().clone()).len(data.len()).nulls(data.nulls().cloned()).add_buffer(bytes.into());
+    Ok(make_array(made.build()?))
 }
 
 /// The encoding of a TIMESTAMP(3) in a column that sorts ascending, NULLs first.
@@ -133,6 +150,23 @@ pub fn day(row: &[u8]) -> Option<i32> {
     let (sentinel, rest) = row.split_first()?;
     let bytes = rest.first_chunk::<4>().filter(|_| *sentinel == 1)?;
     Some(i32::from_be_bytes(*bytes) ^ i32::MIN)
+}
+
+/// The time that an encoded row begins with in a column that is a DATE or TIMESTAMP, NULLs first, in whole milliseconds. None
+/// of a NULL.
+pub fn milliseconds(column: &Column, row: &[u8]) -> Option<i64> {
+    // A sentinel and eight bytes at most, which are inverted where the time sorts descending.
+    let mut time: Vec<u8> = row.iter().take(9).copied().collect();
+    if column.sort.descending {
+        time.iter_mut().skip(1).for_each(|byte| *byte = !*byte);
+    }
+    Some(match column.data_type {
+        DataType::Date32 => i64::from(day(&time)?) * 86_400_000,
+        DataType::Timestamp(TimeUnit::Second, _) => instant(&time)?.saturating_mul(1_000),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => instant(&time)?.div_euclid(1_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => instant(&time)?.div_euclid(1_000_000),
+        _ => instant(&time)?,
+    })
 }
 
 /// The encoding of a row in which every one of the columns is NULL.
@@ -265,6 +299,22 @@ mod tests {
                     assert_eq!(prefix_len(&columns, count, rows.row(index).data()).unwrap(), prefixes.row(index).data().len());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_null_is_decoded_over_zeros_in_any_order_of_its_column() {
+        use arrow::array::AsArray;
+        use arrow::datatypes::{Float64Type, Int32Type};
+        for descending in [false, true] {
+            let (columns, arrays) = (columns(SortOptions { descending, nulls_first: true }), sample());
+            let converter = converter(&columns).unwrap();
+            let rows = converter.convert_columns(&arrays).unwrap();
+            let decoded = decode_columns(&converter, (0..200).map(|row| rows.row(row).data()), false).unwrap();
+            assert_eq!(decoded, arrays);
+            let (integers, doubles) = (decoded[0].as_primitive::<Int32Type>(), decoded[2].as_primitive::<Float64Type>());
+            assert!((0..200).filter(|row| integers.is_null(*row)).all(|row| integers.value(row) == 0));
+            assert!((0..200).filter(|row| doubles.is_null(*row)).all(|row| doubles.value(row) == 0.0));
         }
     }
 

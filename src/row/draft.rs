@@ -3,8 +3,6 @@
 //! Whoever makes a batch gives its updates in order of row, then time; what is of one row and one time is added up, and
 //! what comes to nothing is left out.
 
-use std::rc::Rc;
-
 use differential_dataflow::difference::Semigroup;
 use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::Vals;
@@ -91,7 +89,7 @@ impl Draft for RowDraft {
     fn finish(mut self) -> Option<RowBatch> {
         self.close();
         let (upds, updates) = self.changes.finish();
-        (updates > 0).then(|| Rc::new(RowStorage { keys: self.keys, vals: self.vals, upds, updates }))
+        (updates > 0).then(|| RowBatch::new(RowStorage { keys: self.keys, vals: self.vals, upds, updates }))
     }
 
     fn finish_tight(mut self) -> Option<RowBatch> {
@@ -157,7 +155,7 @@ impl Draft for SumDraft {
     fn finish(mut self) -> Option<SumBatch> {
         self.end_key();
         let (upds, updates) = self.changes.finish();
-        (updates > 0).then(|| Rc::new(SumStorage { keys: self.keys, upds, updates, new: self.new }))
+        (updates > 0).then(|| SumBatch::new(SumStorage { keys: self.keys, upds, updates, new: self.new }))
     }
 
     fn finish_tight(mut self) -> Option<SumBatch> {

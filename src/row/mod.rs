@@ -6,11 +6,13 @@
 //! - [`Sums`] are the sums of an accumulable aggregate, kept in a trace's difference.
 //! - A [`batch`] of a trace is written as a [`draft`] or merged from two, and a [`reader`] looks keys up in it; [`spine`] puts
 //!   it into differential dataflow's traces, and [`reclaim`] gives memory back from them.
+//! - [`columns`] are what a checkpoint writes of all that.
 
 pub mod batch;
 mod bytes;
 mod changes;
 mod codec;
+pub mod columns;
 pub mod draft;
 mod merge;
 mod ranks;
@@ -22,7 +24,7 @@ mod sums;
 mod updates;
 
 pub use bytes::{ByteRows, Bytes, Offsets};
-pub use codec::{Codec, day, fixed_len, instant, instant_bytes, null_row, prefix_len};
+pub use codec::{Codec, fixed_len, instant, instant_bytes, milliseconds, null_row, prefix_len};
 pub use ranks::{has_rank, of_ranks, ranks};
 pub use sums::{Digits, SlotLayout, Sums, SumsContainer, SumsRef};
 pub use updates::{ByKey, SumUpdates, ToFirst, Updates, UpdatesBuilder, key_hash};

@@ -3,14 +3,12 @@
 //! Whoever asks for keys in ascending order never goes back in any batch: each look-up gallops from where the last one
 //! ended. Nothing is merged on the way, as a cursor over all batches would; what the batches have of a key is added up.
 
-use std::rc::Rc;
-
 use differential_dataflow::difference::Semigroup;
 use differential_dataflow::trace::Span;
 use differential_dataflow::trace::implementations::BatchContainer;
 use smallvec::SmallVec;
 
-use super::batch::{Keys, RowStorage, SumBatch, SumStorage};
+use super::batch::{Keys, RowStorage, Shared, SumBatch, SumStorage};
 use super::{ByteRows, Bytes, Diff, Sums, SumsRef, Time};
 
 /// The batches of a trace, in which keys are looked up in ascending order.
@@ -20,15 +18,15 @@ pub struct KeyReader<S> {
 
 /// A batch, and how many of its keys have been passed.
 struct Passed<S> {
-    batch: Rc<S>,
+    batch: Shared<S>,
     /// All of it happened at this time or later.
     lower: Time,
     keys: usize,
 }
 
 impl<S: Keys> KeyReader<S> {
-    pub fn new(spans: Vec<Span<Time, Rc<S>>>) -> Self {
-        let lower = |span: &Span<Time, Rc<S>>| span.lower().elements().first().copied().unwrap_or(0);
+    pub fn new(spans: Vec<Span<Time, Shared<S>>>) -> Self {
+        let lower = |span: &Span<Time, Shared<S>>| span.lower().elements().first().copied().unwrap_or(0);
         let batches = spans.into_iter().filter_map(|span| Some(Passed { lower: lower(&span), batch: span.inner?, keys: 0 }));
         KeyReader { batches: batches.collect() }
     }

@@ -30,11 +30,13 @@ pub type SumTrace = TraceAgent<SumSpine>;
 pub struct Pending<C> {
     containers: Vec<C>,
     least: Antichain<Time>,
+    /// What comes of times before this is dropped.
+    begins: Time,
 }
 
 impl<C> Default for Pending<C> {
     fn default() -> Self {
-        Pending { containers: Vec::new(), least: Antichain::new() }
+        Pending::since(0)
     }
 }
 
@@ -82,7 +84,7 @@ impl<C: Sealable> Sealed<C> {
 
     /// All updates of these containers, whatever their times.
     pub fn of(containers: impl IntoIterator<Item = C>) -> Self {
-        Pending { containers: containers.into_iter().collect(), least: Antichain::new() }.seal(Antichain::new().borrow())
+        Pending { containers: containers.into_iter().collect(), ..Pending::default() }.seal(Antichain::new().borrow())
     }
 
     /// An empty batch, with room for this many updates like the first.
@@ -115,6 +117,9 @@ impl<C: Sealable> Pending<C> {
         let mut later = C::default();
         for (container, updates) in containers.iter().enumerate() {
             for index in 0..updates.count() {
+                if updates.at(index) < self.begins {
+                    continue;
+                }
                 if before(updates.at(index), upper) {
                     entries.push(Entry::new(container as u32, index as u32));
                 } else {
@@ -135,6 +140,16 @@ impl<C: Sealable> Pending<C> {
 }
 
 impl<C> Pending<C> {
+    /// Nothing yet, and what comes of times before `begins` is dropped.
+    pub fn since(begins: Time) -> Self {
+        Pending { containers: Vec::new(), least: Antichain::new(), begins }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty()
+    }
+
     /// Adds a container.
     pub fn push(&mut self, container: C) {
         self.containers.push(container);

@@ -22,6 +22,7 @@ use num_bigint::{BigInt, Sign};
 use smallvec::SmallVec;
 
 use super::bytes::Bounds;
+use super::columns::{Columns, Taken};
 use crate::plan::{Sum, SumKind};
 
 /// The sums of one group, or a change to them.
@@ -44,7 +45,7 @@ impl Shape {
     /// How many slots are at fixed places.
     #[inline(always)]
     fn dense(self) -> usize {
-        (self.added + self.extremes) as usize
+        self.added as usize + self.extremes as usize
     }
 
     /// The slots that are added up, the extremes and the sparse digits.
@@ -478,6 +479,27 @@ impl SumsContainer {
         self.rows.shrink_to_fit();
         self.slots.shrink_to_fit();
         self.bounds.fit();
+    }
+}
+
+impl SumsContainer {
+    /// Puts it away under a name.
+    pub fn put<'a>(&'a self, name: &str, to: &mut Columns<'a>) {
+        to.count(self.shape.added as usize);
+        to.count(self.shape.extremes as usize);
+        to.put(&format!("{name}: rows"), &self.rows);
+        to.put(name, &self.slots);
+        self.bounds.put(name, to);
+    }
+
+    /// What was put away, if it is sums.
+    pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
+        let shape = Shape { added: u32::try_from(from.count()?).ok()?, extremes: u32::try_from(from.count()?).ok()? };
+        let (rows, slots): (Vec<i64>, Vec<i64>) = (from.column(&format!("{name}: rows"))?, from.column(name)?);
+        let bounds = Bounds::take(name, slots.len(), from).filter(|bounds| bounds.len() == rows.len())?;
+        // After the fixed places come pairs.
+        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(shape.dense()).is_some_and(|sparse| sparse % 2 == 0);
+        (0..rows.len()).all(is_sums).then_some(SumsContainer { rows, shape, bounds, slots })
     }
 }
 

@@ -135,6 +135,20 @@ impl Updates {
         self.bytes.capacity() + 4 * (self.ends.capacity() + self.splits.capacity()) + 8 * (self.times.capacity() + self.diffs.capacity())
     }
 
+    /// All of it as columns: bytes, the ends of rows and of their keys, times, diffs.
+    pub fn parts(&self) -> (&Vec<u8>, [&Vec<u32>; 2], &Vec<Time>, &Vec<Diff>) {
+        (&self.bytes, [&self.ends, &self.splits], &self.times, &self.diffs)
+    }
+
+    /// What has these parts; None if nothing can have.
+    pub fn of_parts(bytes: Vec<u8>, [ends, splits]: [Vec<u32>; 2], times: Vec<Time>, diffs: Vec<Diff>) -> Option<Self> {
+        let are_as_many = [ends.len(), splits.len(), diffs.len()].iter().all(|len| *len == times.len());
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let in_order = starts.zip(&splits).zip(&ends).all(|((start, split), end)| start <= *split && split <= end);
+        let fits = ends.last().map_or(0, |end| *end as usize) == bytes.len();
+        (are_as_many && in_order && fits).then_some(Updates { bytes, ends, splits, times, diffs })
+    }
+
     fn push_from(&mut self, other: &Updates, index: usize) {
         self.push(other.key(index), other.value(index), other.time(index), other.diff(index));
     }
@@ -166,6 +180,16 @@ impl UpdatesBuilder {
             }
             self.full.push_back(updates);
         }
+    }
+}
+
+impl UpdatesBuilder {
+    /// All containers.
+    pub fn into_containers(mut self) -> Vec<Updates> {
+        if !self.current.is_empty() {
+            self.full.push_back(self.current);
+        }
+        self.full.into()
     }
 }
 

@@ -3,11 +3,16 @@
 //! All of DataFusion's scalar, nested, aggregate and window functions, the names that users of other engines know them
 //! by, and Weir's own: the functions of *engine time* ([`EngineTime`]), which stand for an instant that the planner puts
 //! in (never for the machine's clock), [`single_value`], which makes a scalar subquery of more than one row an error, and
-//! what Flink has beside these: DATE_FORMAT with Java's patterns, REGEXP_EXTRACT and SPLIT_INDEX.
+//! what Flink has beside these: DATE_FORMAT with Java's patterns, REGEXP_EXTRACT and SPLIT_INDEX, FLOOR and CEIL to units of
+//! time, TIMESTAMPDIFF, and whole numbers times intervals. DATE_TRUNC is Weir's own: see [`calendar`].
 
+mod calendar;
 mod date_format;
+mod date_trunc;
+mod intervals;
 mod regexp_extract;
 mod split_index;
+mod timestamp_diff;
 mod to_char;
 
 use std::any::Any;
@@ -24,6 +29,10 @@ use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, HigherOrderUDF, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, WindowUDF,
 };
+
+pub use calendar::check_unit;
+pub use date_trunc::{CEIL, FLOOR};
+pub use intervals::{TIMES, multiplied};
 
 /// Every function by every name it has, in lower case.
 pub struct Functions {
@@ -70,9 +79,14 @@ impl Functions {
             ScalarUDF::new_from_impl(date_format::DateFormat::new()),
             ScalarUDF::new_from_impl(regexp_extract::RegexpExtract::new()),
             ScalarUDF::new_from_impl(split_index::SplitIndex::new()),
+            ScalarUDF::new_from_impl(date_trunc::DateTrunc::new(false)),
+            ScalarUDF::new_from_impl(date_trunc::RoundTo::new(false)),
+            ScalarUDF::new_from_impl(date_trunc::RoundTo::new(true)),
+            ScalarUDF::new_from_impl(timestamp_diff::TimestampDiff::new()),
             ScalarUDF::new_from_impl(to_char::ToChar::new()),
         ] {
-            scalar.insert(flink.name().to_string(), Arc::new(flink));
+            let flink = Arc::new(flink);
+            insert(&mut scalar, flink.name(), flink.aliases(), &flink);
         }
         alias(&mut scalar, ALIASES);
         let mut higher_order = HashMap::new();
@@ -115,6 +129,7 @@ fn alias<F: ?Sized>(map: &mut HashMap<String, Arc<F>>, aliases: &[(&str, &str)])
 
 fn planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
+        Arc::new(intervals::Intervals),
         Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
         Arc::new(datafusion_functions_nested::planner::NestedFunctionPlanner),
         Arc::new(datafusion_functions_nested::planner::FieldAccessPlanner),

@@ -13,4 +13,4 @@ pub mod planner;
 pub mod retention;
 pub mod statement;
 
-pub use parse::{Statements, is_complete, parse, statements};
+pub use parse::{Statements, is_complete, is_same, parse, statements};

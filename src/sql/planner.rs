@@ -20,14 +20,17 @@ mod subqueries;
 #[cfg(test)]
 mod tests;
 mod time;
+mod times;
 mod types;
 mod windows;
+mod zones;
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::DFSchema;
-use datafusion_common::tree_node::{TransformedResult, TreeNode};
+use datafusion_common::tree_node::{TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_expr::Expr;
 use datafusion_expr::expr_rewriter::FunctionRewrite;
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
@@ -81,6 +84,8 @@ pub struct Planned {
     pub order: Vec<OrderBy>,
     /// The columns to show, as positions in `plan`'s rows: ORDER BY may need columns that are not shown.
     pub show: Vec<usize>,
+    /// Whether it asks what time it is, itself.
+    pub asks_time: bool,
 }
 
 /// One key of a final ORDER BY: a column of the plan's rows.
@@ -101,9 +106,13 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
     let ast = prepare::prepare(&query.ast)?;
     let context = Context::new(catalog);
     let planner = SqlToRel::new_with_options(&context, context.parser_options());
-    let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(planning)?;
+    let logical = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(ast))).map_err(|error| {
+        let other_window = if errors::is_ungrouped(&error) { group_windows::of_another_window(&query.ast) } else { None };
+        other_window.unwrap_or_else(|| planning(error))
+    })?;
     frames::check(&logical)?;
     let names: Vec<String> = logical.schema().fields().iter().map(|field| lower::shown_name(field.name())).collect();
+    let asks_time = time::asks(&logical).map_err(planning)?;
     let logical = rules::apply(logical, purpose, said.is_bounded())?;
     let lower_query = |said| match query.emit_on_window_close {
         false => lower_query(&logical, said),
@@ -123,7 +132,7 @@ pub fn plan_query(query: &Query, catalog: &dyn Catalog, purpose: Purpose, said: 
         Purpose::Maintain => vec![],
         Purpose::Once { .. } => order.into_iter().map(|(column, options)| OrderBy { column, options }).collect(),
     };
-    Ok(Planned { plan: lower::named(plan, names), order, show: (0..visible).collect() })
+    Ok(Planned { plan: lower::named(plan, names), order, show: (0..visible).collect(), asks_time })
 }
 
 /// Plans a scalar expression over the columns of one row (a computed column, a default).
@@ -136,18 +145,37 @@ pub fn plan_scalar(expr: &ast::Expr, row: &SchemaRef, purpose: Purpose) -> Resul
     let schema = Arc::new(DFSchema::try_from(row.as_ref().clone()).map_err(planning)?);
     let options = context::options();
     let logical = planner.sql_to_expr(prepare::prepare_scalar(expr)?, &schema, &mut PlannerContext::new()).map_err(planning)?;
+    refuse_rows(&logical)?;
     let instants = Instants(purpose);
     let logical = logical.transform_up(|node| instants.rewrite(node, &schema, &options)).data().map_err(planning)?;
     let simplify = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::new(options)).build();
     let simplifier = ExprSimplifier::new(simplify);
     let settled = literals::settle(logical, &schema).data().map_err(planning)?;
+    let settled = zones::units(settled, &schema).data().map_err(planning)?;
     let settled = moments::refine(settled, &schema).data().map_err(planning)?;
     let typed = simplifier.coerce(settled, &schema).map_err(planning)?;
+    let typed = zones::clocks(typed, &schema).data().map_err(planning)?;
     overflow::check(&typed).map_err(planning)?;
     let typed = casts::simplified(typed, &schema, |typed| simplifier.simplify(typed)).map_err(planning)?;
     let row = RowType::from_schema(row);
     let (scalar, column) = plain_item(scalar(&typed, &schema, &row)?, "expression", &row)?;
     Ok((scalar, column.data_type))
+}
+
+/// Refuses, in an expression of one row, what is of several.
+fn refuse_rows(expr: &Expr) -> Result<()> {
+    let mut found = None;
+    let looked = expr.apply(|node| {
+        found = match node {
+            Expr::AggregateFunction(function) => Some(format!("{}(), which is of many rows,", function.func.name().to_uppercase())),
+            Expr::WindowFunction(function) => Some(format!("{}() OVER, which is of many rows,", function.fun.name().to_uppercase())),
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => Some("a subquery".to_owned()),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Ok(TreeNodeRecursion::Stop)
+    });
+    looked.map_err(planning)?;
+    found.map_or(Ok(()), |what| Err(Error::unsupported(format!("{what} in an expression that is computed of one row alone"))))
 }
 
 /// The Arrow type of an SQL type.

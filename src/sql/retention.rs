@@ -24,7 +24,7 @@ use self::said::{Level, Said};
 use super::duration::{format_duration, parse_flink_duration};
 use super::statement::{Hint, Query, SqlOption};
 use crate::error::{Error, Result, nearest};
-use crate::plan::{Memory, Origin};
+use crate::plan::{Memory, Origin, Refresh};
 
 pub use said::{Defaults, FLINK_STATE_TTL, OPTIONS};
 
@@ -50,6 +50,8 @@ pub enum Vain {
     NothingRemembered,
     /// It says how something is forgotten that never is.
     NoTtl,
+    /// It says for how long after a write that does not touch: only the one that creates does, for `state_ttl_max`.
+    OnlyCreated,
 }
 
 impl fmt::Display for Vain {
@@ -57,6 +59,7 @@ impl fmt::Display for Vain {
         f.write_str(match self {
             Vain::NothingRemembered => "the view remembers nothing",
             Vain::NoTtl => "no ttl is set beside it",
+            Vain::OnlyCreated => "with ttl_refresh = 'create' only the first write counts, and from it on state_ttl_max is how long",
         })
     }
 }
@@ -152,13 +155,18 @@ impl Retentions {
         let (of_view, why) = match self.remembers.get() {
             Remembers::Nothing => (self.view.names(|_| true), Vain::NothingRemembered),
             Remembers::Forever => (self.view.names(said::needs_ttl), Vain::NoTtl),
+            Remembers::ForATime if lives_for_max(&self.others) => (self.view.names(said::is_ttl), Vain::OnlyCreated),
             Remembers::ForATime => (vec![], Vain::NoTtl),
         };
-        let of_input = |input: &Input| -> Vec<String> {
-            input.options.names(said::needs_ttl).iter().map(|option| format!("{option}.{}", input.name)).collect()
+        let of_input = |input: &Input| -> Vec<(String, Vain)> {
+            let (is_vain, why): (fn(&str) -> bool, _) = match &input.memory {
+                memory if memory.ttl.is_none() => (said::needs_ttl, Vain::NoTtl),
+                memory if lives_for_max(memory) => (said::is_ttl, Vain::OnlyCreated),
+                _ => return vec![],
+            };
+            input.options.names(is_vain).iter().map(|option| (format!("{option}.{}", input.name), why)).collect()
         };
-        let of_inputs = self.inputs.iter().filter(|input| input.memory.ttl.is_none()).flat_map(of_input);
-        of_view.into_iter().map(|option| (option.to_owned(), why)).chain(of_inputs.map(|option| (option, Vain::NoTtl))).collect()
+        of_view.into_iter().map(|option| (option.to_owned(), why)).chain(self.inputs.iter().flat_map(of_input)).collect()
     }
 
     /// After lowering.
@@ -184,6 +192,11 @@ impl Retentions {
         };
         Error::invalid(format!("{by}: nothing that this query remembers is called '{name}'; {there_is}{meant}"))
     }
+}
+
+/// Whether what is remembered lives for the longer of two figures, whatever the shorter one is: it is touched once.
+fn lives_for_max(memory: &Memory) -> bool {
+    memory.refresh == Refresh::Create && memory.ttl_max.is_some_and(|max| memory.ttl != Some(max))
 }
 
 /// Options as ALTER VIEW leaves them: a new one takes the place of one of the same meaning (`state_ttl.o+l`, `state_ttl.L+O`).

@@ -56,6 +56,15 @@ pub enum Statement {
     AdvanceBy(i64),
     /// `SUBSCRIBE [TO] view`, or SUBSCRIBE (query).
     Subscribe(Query),
+    Checkpoint,
+}
+
+impl Statement {
+    /// Whether nothing that is to outlast the engine comes of it.
+    pub fn only_reads(&self) -> bool {
+        use Statement::{Checkpoint, Explain, Query, Show, Subscribe};
+        matches!(self, Query(_) | Explain { .. } | Show(_) | Subscribe(_) | Checkpoint)
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -13,7 +13,23 @@ use crate::published::Published;
 use crate::sqlite::Sqlite;
 use crate::value::{self, difference};
 
-const STEPS: usize = 8;
+/// How much there is in a run.
+#[derive(Clone, Copy)]
+struct Size {
+    steps: usize,
+    /// Times and keys are below these.
+    times: i64,
+    keys: i64,
+    /// Rows of one INSERT, and changes of one step, are fewer than these.
+    rows: usize,
+    changes: usize,
+    /// How many of the queries are views.
+    views: usize,
+}
+
+const SMALL: Size = Size { steps: 8, times: 60, keys: 3, rows: 8, changes: 6, views: usize::MAX };
+/// Big batches of few keys.
+const LARGE: Size = Size { steps: 5, times: 300, keys: 2, rows: 80, changes: 12, views: 4 };
 
 /// The nearest row of `table` to a left row: SQLite's. Of several with one time it is the greatest.
 fn nearest(table: &str, key: &str, comparison: &str, order: &str) -> String {
@@ -83,19 +99,19 @@ fn moment(milliseconds: &str) -> String {
 }
 
 /// A row of `table`, in the words of both engines.
-fn row(rng: &mut StdRng, table: &str, times: i64) -> Both {
+fn row(rng: &mut StdRng, table: &str, Size { times, keys, .. }: Size) -> Both {
     let with_time =
         |ts: &str, before: &str, after: &str| both(format!("({before}, {}, {after})", moment(ts)), format!("({before}, {ts}, {after})"));
     let z = pick(rng, &["'p'", "'q'", "NULL"]);
     match table {
         "a" => {
-            let before = format!("{}, {}", rng.random_range(0..40), number(rng, 3));
+            let before = format!("{}, {}", rng.random_range(0..40), number(rng, keys));
             with_time(&number(rng, times), &before, &number(rng, 4))
         }
-        "b" => with_time(&number(rng, times), &number(rng, 3), &format!("{}, {z}", number(rng, 4))),
+        "b" => with_time(&number(rng, times), &number(rng, keys), &format!("{}, {z}", number(rng, 4))),
         _ => {
             let ts = rng.random_range(0..times).to_string();
-            with_time(&ts, &rng.random_range(0..3).to_string(), &format!("{}, {z}", number(rng, 4)))
+            with_time(&ts, &rng.random_range(0..keys).to_string(), &format!("{}, {z}", number(rng, 4)))
         }
     }
 }
@@ -110,11 +126,13 @@ struct Run {
     engine: Engine,
     sqlite: Sqlite,
     views: Vec<View>,
-    times: i64,
+    /// What has been inserted of a table and may come again.
+    inserted: Vec<(&'static str, Both)>,
+    size: Size,
 }
 
 impl Run {
-    fn new(workers: usize, times: i64) -> Self {
+    fn new(workers: usize, size: Size) -> Self {
         let engine = Engine::builder().workers(workers).clock(Clock::Manual).build().expect("an engine");
         let sqlite = Sqlite::new();
         engine
@@ -127,11 +145,15 @@ impl Run {
         sqlite.execute("CREATE TABLE a (id INT, k INT, ts INT, x INT)");
         sqlite.execute("CREATE TABLE b (k INT, ts INT, y INT, z VARCHAR)");
         sqlite.execute("CREATE TABLE r (k INT, ts INT, y INT, z VARCHAR, PRIMARY KEY (k, ts))");
-        Run { engine, sqlite, views: vec![], times }
+        Run { engine, sqlite, views: vec![], inserted: vec![], size }
     }
 
-    fn define(&mut self) {
-        for query in queries() {
+    fn define(&mut self, rng: &mut StdRng) {
+        let mut queries = queries();
+        while queries.len() > self.size.views {
+            queries.swap_remove(rng.random_range(0..queries.len()));
+        }
+        for query in queries {
             let name = format!("v{}", self.views.len());
             let create = format!("CREATE MATERIALIZED VIEW {name} AS {}", query.weir);
             self.engine.execute(&create).unwrap_or_else(|e| panic!("{e}: {create}"));
@@ -140,10 +162,11 @@ impl Run {
         }
     }
 
-    fn change(&self, rng: &mut StdRng) {
-        let table = pick(rng, &["a", "b", "r"]);
+    fn change(&mut self, rng: &mut StdRng) {
+        let Size { times, keys, rows, .. } = self.size;
+        let table = ["a", "b", "r"][rng.random_range(0..3)];
         if rng.random_bool(0.35) {
-            let (k, ts, y) = (rng.random_range(0..3), rng.random_range(0..self.times), rng.random_range(0..4));
+            let (k, ts, y) = (rng.random_range(0..keys), rng.random_range(0..times), rng.random_range(0..4));
             let moved = pick(rng, &["y = y + 1", "k = k + 1", "z = 'q'"]);
             let change = match (rng.random_range(0..3), table) {
                 (0, "a") => format!("UPDATE a SET k = {k} WHERE x = {y}"),
@@ -161,7 +184,11 @@ impl Run {
             self.sqlite.execute(&change);
             self.engine.execute(&change).unwrap_or_else(|e| panic!("{e}: {change}"));
         } else {
-            let rows: Vec<Both> = (0..rng.random_range(1..8)).map(|_| row(rng, table, self.times)).collect();
+            let new: Vec<Both> = (0..rng.random_range(1..rows)).map(|_| row(rng, table, self.size)).collect();
+            // Rows that were there before: they are there twice now, or come again.
+            let again = self.inserted.iter().filter(|(of, _)| *of == table && rng.random_bool(0.05)).map(|(_, row)| row.clone());
+            let rows: Vec<Both> = new.iter().cloned().chain(again).collect();
+            self.inserted.extend(new.into_iter().map(|row| (table, row)));
             let values = |of: fn(&Both) -> &str| rows.iter().map(of).collect::<Vec<_>>().join(", ");
             let insert = if table == "r" { "INSERT OR REPLACE" } else { "INSERT" };
             self.sqlite.execute(&format!("{insert} INTO {table} VALUES {}", values(|row| &row.sqlite)));
@@ -184,21 +211,21 @@ impl Run {
     }
 }
 
-fn run(seed: u64, workers: usize) -> Result<(), String> {
+fn run(seed: u64, workers: usize, size: Size) -> Result<(), String> {
     let mut rng = StdRng::seed_from_u64(seed);
     // Times that meet, and times that are mostly apart.
-    let mut run = Run::new(workers, if seed.is_multiple_of(3) { 6 } else { 60 });
+    let mut run = Run::new(workers, Size { times: if seed.is_multiple_of(3) { size.times / 10 } else { size.times }, ..size });
     let late = rng.random_range(1..4);
-    for step in 0..STEPS {
+    for step in 0..size.steps {
         if step == 0 || step == late {
-            run.define();
+            run.define(&mut rng);
         }
         // Several changes that are one step, or that may come as one batch.
         let transaction = rng.random_bool(0.5);
         if transaction {
             run.engine.execute("BEGIN").expect("a transaction");
         }
-        for _ in 0..rng.random_range(1..6) {
+        for _ in 0..rng.random_range(1..size.changes) {
             run.change(&mut rng);
         }
         if transaction {
@@ -209,13 +236,23 @@ fn run(seed: u64, workers: usize) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn an_as_of_join_is_what_sqlite_finds_for_each_left_row_after_any_changes() {
-    let failures: Vec<String> = (0..4)
+/// Runs with these seeds, with one worker and two in turn.
+fn runs(seeds: std::ops::Range<u64>, size: Size) {
+    let failures: Vec<String> = seeds
         .filter_map(|seed| {
             let workers = 1 + (seed % 2) as usize;
-            run(seed, workers).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
+            run(seed, workers, size).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn an_as_of_join_is_what_sqlite_finds_for_each_left_row_after_any_changes() {
+    runs(0..4, SMALL);
+}
+
+#[test]
+fn an_as_of_join_of_many_rows_of_few_keys_is_what_sqlite_finds_after_any_changes() {
+    runs(10..16, LARGE);
 }

@@ -50,7 +50,7 @@ fn every_example_in_every_help_runs() {
         std::os::unix::fs::symlink(Path::new(ROOT).join(name), folder.0.join(name)).expect("a link in a folder of ours");
     }
     let mut examples = BTreeSet::new();
-    for command in ["", "run", "explain", "check", "audit", "shell", "test", "bench"] {
+    for command in ["", "run", "explain", "check", "audit", "shell", "test", "state", "bench"] {
         let arguments = [command, "--help"];
         let arguments = if command.is_empty() { &arguments[1..] } else { &arguments };
         let help = text(&weir(&folder.0, arguments, "").stdout);

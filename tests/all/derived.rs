@@ -1,4 +1,4 @@
-//! State that goes by itself when windows close and joins can find no more matches: on random timelines with late rows, what
+//! State that goes by itself when windows close, joins can find no more matches and frames have passed: on random timelines with late rows, what
 //! is published and what views show is byte for byte what it is where everything is remembered (`SET state_ttl = 'never'`),
 //! and what is left is what is open.
 
@@ -147,6 +147,59 @@ const JOINS: [Query; 7] = [
     ),
 ];
 
+const FRAMES: [Query; 8] = [
+    (
+        "up_to_now",
+        "at TIMESTAMP(3), k INT, v BIGINT, n BIGINT, total DECIMAL(38, 0), least BIGINT, mean DOUBLE",
+        "SELECT ts AS at, k, v, COUNT(*) OVER w AS n, SUM(v) OVER w AS total, MIN(v) OVER w AS least, AVG(v) OVER w AS mean FROM t
+         WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW)",
+    ),
+    (
+        "around",
+        "at TIMESTAMP(3), k INT, total DECIMAL(38, 0), first BIGINT, listed VARCHAR",
+        "SELECT ts AS at, k, SUM(v) OVER w AS total, FIRST_VALUE(v) OVER w AS first, STRING_AGG(CAST(v AS VARCHAR), ',') OVER w AS listed
+         FROM (SELECT ts, k, v FROM t) AS r
+         WINDOW w AS (ORDER BY ts, k, v RANGE BETWEEN CURRENT ROW AND CURRENT ROW)",
+    ),
+    (
+        "wide",
+        "at TIMESTAMP(3), k INT, total DECIMAL(38, 0), most BIGINT",
+        "SELECT ts AS at, k, SUM(v) OVER w AS total, MAX(v) FILTER (WHERE k < 3) OVER w AS most FROM t
+         WINDOW w AS (ORDER BY ts RANGE BETWEEN INTERVAL '1500' MILLISECOND PRECEDING AND INTERVAL '2' SECOND FOLLOWING)",
+    ),
+    (
+        "before",
+        "at TIMESTAMP(3), k INT, total DECIMAL(38, 0)",
+        "SELECT ts AS at, k, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND INTERVAL '2' SECOND PRECEDING) AS total FROM t",
+    ),
+    (
+        "ahead",
+        "at TIMESTAMP(3), k INT, n BIGINT, total DECIMAL(38, 0)",
+        "SELECT ts AS at, k, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND FOLLOWING AND INTERVAL '5' SECOND FOLLOWING) AS n,
+         SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '1' SECOND FOLLOWING) AS total FROM t",
+    ),
+    (
+        "of_windows",
+        "at TIMESTAMP(3), k INT, n BIGINT, mean DOUBLE, most BIGINT",
+        "SELECT at, k, n, AVG(n) OVER w AS mean, MAX(n) OVER w AS most FROM
+         (SELECT window_time AS at, k, COUNT(*) AS n FROM TUMBLE(t, ts, INTERVAL '2' SECOND) GROUP BY window_time, k) AS w
+         WINDOW w AS (PARTITION BY k ORDER BY at RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW)",
+    ),
+    (
+        "in_windows",
+        "e TIMESTAMP(3), k INT, most BIGINT",
+        "SELECT window_end AS e, k, MAX(n) AS most FROM TUMBLE((SELECT ts, k,
+         COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '3' SECOND FOLLOWING) AS n FROM t), ts, INTERVAL '4' SECOND)
+         GROUP BY window_end, k",
+    ),
+    (
+        "finer",
+        "at TIMESTAMP(3), k INT, n BIGINT",
+        "SELECT ts AS at, k, COUNT(*) OVER (PARTITION BY k ORDER BY s RANGE BETWEEN INTERVAL '1.5' SECOND PRECEDING AND INTERVAL '0.5' SECOND FOLLOWING) AS n
+         FROM (SELECT ts, k, DATE_TRUNC('second', ts) AS s FROM t) AS r",
+    ),
+];
+
 /// Each query as a job, as a view that a job reads, and as a materialized view.
 fn definitions(queries: &[Query], first: &str) -> String {
     let define = |(name, columns, query): &Query| {
@@ -220,14 +273,20 @@ fn nobody_can_tell_that_rows_without_matches_to_come_are_forgotten() {
 }
 
 #[test]
+fn nobody_can_tell_that_rows_in_no_frame_to_come_are_forgotten() {
+    let late: u64 = (40..46).map(|seed| compare(&FRAMES, seed, 20, "")).sum();
+    assert!(late > 0);
+}
+
+#[test]
 fn nobody_can_tell_where_rows_come_in_the_order_of_their_times() {
-    let all = [&WINDOWS[..], &JOINS[..]].concat();
+    let all = [&WINDOWS[..], &JOINS[..], &FRAMES[..]].concat();
     assert_eq!(compare(&all, 5, 0, ""), 0);
 }
 
 #[test]
 fn rows_that_may_be_late_are_waited_for() {
-    let all = [&WINDOWS[..], &JOINS[..]].concat();
+    let all = [&WINDOWS[..], &JOINS[..], &FRAMES[..]].concat();
     let late: u64 = (20..22).map(|seed| compare(&all, seed, 20, ", 'allowed_lateness' = '3 s'")).sum();
     assert!(late > 0);
 }
@@ -238,7 +297,7 @@ fn what_is_left_is_what_is_open() {
         let mut rng = StdRng::seed_from_u64(seed);
         let order = disordered(&mut rng, 20);
         let options = if lateness == 0 { String::new() } else { format!(", 'allowed_lateness' = '{lateness} ms'") };
-        let queries = [WINDOWS[0], WINDOWS[3], JOINS[2]];
+        let queries = [WINDOWS[0], WINDOWS[3], JOINS[2], FRAMES[0]];
         let (engine, _) = run(&pieces(&order, &mut rng), Way::Files, 1, &options, &definitions(&queries, ""), &format!("left-{seed}"));
         let mut watermark = 0;
         let in_time = |row: &&Row| {
@@ -263,6 +322,9 @@ fn what_is_left_is_what_is_open() {
         }
         let open = last.values().filter(|last| **last + 2000 + lateness > now).count();
         assert_eq!(live("Session", "key = 'k'"), [open.to_string()], "seed {seed}");
+        // A row is in frames of rows up to 3 s later.
+        let framed: BTreeSet<Row> = kept.iter().filter(|row| row.0 + 3000 + lateness + 1 > now).copied().collect();
+        assert_eq!(live("Window", "key = 'k'"), [framed.len().to_string()], "seed {seed}");
         // A row of `a` waits for rows up to 3 s later, one of `b` for rows up to 1 s later.
         for (input, wait) in [("a", 3000), ("b", 1000)] {
             let waiting: BTreeSet<Row> = kept.iter().filter(|row| row.0 + wait + lateness + 1 > now).copied().collect();

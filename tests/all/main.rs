@@ -17,6 +17,7 @@
 //! - [`command`]: the command line: help, messages, interruption.
 //! - [`bench`]: `weir bench`: every query runs, and what is said of it.
 //! - [`query_files`]: the files of `queries/`, through the binary, against results computed without Weir.
+//! - [`query_orders`]: what these files publish is the same in whatever order their input comes.
 //!
 //! The rest serves these: [`value`] reads and compares results, [`sqlite`] is the other engine, [`both`] says things to both,
 //! [`world`] makes tables change, [`published`] adds up what a view says, [`check`] runs views beside SQLite, [`shrink`] makes
@@ -38,6 +39,7 @@ mod oracle_queries;
 mod over;
 mod published;
 mod query_files;
+mod query_orders;
 mod random_queries;
 mod retention;
 mod scripts;

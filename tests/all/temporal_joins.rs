@@ -305,6 +305,88 @@ fn nobody_can_tell_that_orders_and_versions_are_forgotten_where_late_rows_are_ac
     }
 }
 
+/// The rows of a table, as the engine holds them.
+fn held(engine: &Engine, table: &str, value: &str) -> Vec<Row> {
+    let rows = engine.query(&format!("SELECT CAST(ts AS BIGINT), k, {value} FROM {table}")).expect("the rows");
+    let number = |text: &str| text.parse::<i64>().expect("a number");
+    let mut rows: Vec<Row> = (0..rows.num_rows())
+        .map(|row| {
+            let line = line(&rows, row);
+            (number(&line[0]), number(&line[1]) as i32, number(&line[2]) as i32)
+        })
+        .collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// Inserts the rows in pieces, and takes some of either side away again (or changes them) while they are not late, several
+/// changes in one transaction now and then.
+fn insert_and_delete(engine: &Engine, sides: &Sides, rng: &mut StdRng) {
+    let tables = ["orders", "rates"];
+    let mut rest = sides.each_ref().map(|rows| pieces(rows, rng));
+    let mut came: Sides = [vec![], vec![]];
+    let mut in_transaction = false;
+    while rest.iter().any(|rest| !rest.is_empty()) {
+        if rng.random_bool(0.3) {
+            engine.execute(if in_transaction { "COMMIT" } else { "BEGIN" }).expect("a transaction");
+            in_transaction = !in_transaction;
+        }
+        let side = if rest[0].is_empty() || (!rest[1].is_empty() && rng.random_bool(0.5)) { 1 } else { 0 };
+        let piece = rest[side].remove(0);
+        let values: Vec<String> = piece.iter().map(|(at, k, v)| format!("(TIMESTAMP '{}', {k}, {v})", timestamp(*at))).collect();
+        engine.execute(&format!("INSERT INTO {} VALUES {}", tables[side], values.join(", "))).expect("rows");
+        came[side].extend(piece);
+        for _ in 0..rng.random_range(0..4) {
+            let side = rng.random_range(0..2);
+            let watermark = came[side].iter().map(|row| row.0 - BOUNDS[side]).max().unwrap_or_default();
+            let in_time: Vec<Row> = came[side].iter().filter(|row| row.0 > watermark).copied().collect();
+            let [.., (at, k, v)] = in_time[..] else { continue };
+            let at = format!("ts = TIMESTAMP '{}'", timestamp(at));
+            engine
+                .execute(&match (side, rng.random_range(0..3)) {
+                    (0, _) => format!("DELETE FROM orders WHERE {at} AND k = {k} AND id = {v}"),
+                    (_, 0) => format!("UPDATE rates SET v = {} WHERE {at} AND k = {k}", 1000 + v),
+                    _ => format!("DELETE FROM rates WHERE {at} AND k = {k}"),
+                })
+                .expect("a change");
+            came[side].retain(|row| *row != (in_time[in_time.len() - 1].0, k, v));
+        }
+    }
+    if in_transaction {
+        engine.execute("COMMIT").expect("a transaction");
+    }
+}
+
+#[test]
+fn after_deletions_of_orders_and_of_versions_in_time_each_order_has_the_rate_of_those_that_are_left() {
+    for seed in 0..8 {
+        let mut rng = StdRng::seed_from_u64(400 + seed);
+        let workers = 1 + (seed % 2) as usize;
+        // Few of them over a long time, and many over a short one.
+        let sorted = if seed < 4 { sides_over(&mut rng, 120, 60, 60) } else { sides_over(&mut rng, 20, 150, 150) };
+        let [orders, versions] = &sorted;
+        let order = [shuffled(orders, |row| row.0, BOUNDS[0], &mut rng), shuffled(versions, |row| row.0, BOUNDS[1], &mut rng)];
+        let engine = Engine::builder().workers(workers).build().expect("an engine");
+        engine.execute(&Way::Inserts.tables("")).expect("tables");
+        for Join { name, sql, .. } in JOINS {
+            let sql = sql.replace("versions", "rates");
+            engine.execute(&format!("CREATE MATERIALIZED VIEW {name} AS SELECT o.id, r.v FROM {sql}")).expect("a view");
+        }
+        insert_and_delete(&engine, &order, &mut rng);
+        engine.finish().expect("an end");
+        let left = [held(&engine, "orders", "id"), held(&engine, "rates", "v")];
+        assert!(left[0].len() < orders.len() && left[1].len() < versions.len(), "seed {seed} deletes nothing");
+        for join in JOINS {
+            let found = engine.query(&format!("SELECT id, v FROM {} ORDER BY id", join.name)).expect("the rows");
+            let found: Vec<Vec<String>> = (0..found.num_rows()).map(|row| line(&found, row)).collect();
+            let shown = |rate: &Option<i32>| rate.map_or("NULL".to_owned(), |rate| rate.to_string());
+            let expected: Vec<Vec<String>> =
+                join.of(&left[0], &left[1]).iter().map(|(id, rate)| vec![id.to_string(), shown(rate)]).collect();
+            assert_eq!(found, expected, "seed {seed}, {workers} workers, {}", join.name);
+        }
+    }
+}
+
 #[test]
 fn of_a_long_history_only_what_orders_can_still_ask_for_is_kept() {
     const SECONDS: i64 = 600;

@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use super::column::{Bytes, shown};
 use super::{Decoder, Encoder, Rows, Tail, append_only, changelog, json, rows};
 use crate::connector::options::Options;
-use crate::connector::{Changes, RowKind, Skipped};
+use crate::connector::{Changes, Place, RowKind};
 use crate::error::{Error, Result};
 use crate::text;
 
@@ -96,6 +96,8 @@ pub struct CsvDecoder {
     /// The fields of the records found, record after record, and the line of each record.
     spans: Vec<Span>,
     lines: Vec<u64>,
+    /// What was found that is no record: its line, and what is wrong.
+    wrong: Vec<(u64, String)>,
 }
 
 impl CsvDecoder {
@@ -111,13 +113,14 @@ impl CsvDecoder {
             width,
             spans: Vec::new(),
             lines: Vec::new(),
+            wrong: Vec::new(),
         })
     }
 
     /// Finds records from the front; gives where the first byte is that is none of theirs.
     fn find(&mut self, bytes: &[u8], mut tail: Tail) -> Result<usize> {
         let mut at = 0;
-        while at < bytes.len() && self.lines.len() < self.rows.room() {
+        while at < bytes.len() && self.lines.len() + self.rows.weight_of(self.wrong.len()) < self.rows.room() {
             let line = self.rows.place.line;
             if let Some(next) = self.pass_over(bytes, at, tail) {
                 at = next;
@@ -128,7 +131,7 @@ impl CsvDecoder {
                 Found::Record(next) => next,
                 Found::Wrong(next, message) => {
                     self.spans.truncate(before);
-                    self.rows.reject(line, &message);
+                    self.wrong.push((line, message));
                     self.rows.place.line += count_lines(&bytes[at..next]);
                     at = next;
                     continue;
@@ -136,7 +139,7 @@ impl CsvDecoder {
                 Found::Half { quoted: true } if tail != Tail::More => {
                     let column = self.spans.len() - before + 1;
                     self.spans.truncate(before);
-                    self.rows.reject(line, &format!(", column {column}: a quote that opens here is never closed"));
+                    self.wrong.push((line, format!(", column {column}: a quote that opens here is never closed")));
                     // Only its line is lost: the quote is likelier a slip than what follows.
                     at += line_end(&bytes[at..]);
                     self.rows.place.line += 1;
@@ -151,15 +154,17 @@ impl CsvDecoder {
             self.rows.place.line += count_lines(&bytes[at..next]);
             at = next;
             if self.expects_header {
-                let names: Vec<Span> = self.spans.drain(before..).collect();
-                self.header(&names, bytes)?;
+                let quote = self.dialect.quote;
+                let name = |span| String::from_utf8_lossy(&unescaped(bytes, span, quote)).trim().to_owned();
+                self.rows.place.header = self.spans.drain(before..).map(name).collect();
+                self.find_columns()?;
             } else if self.spans.len() - before == self.width {
                 self.lines.push(line);
             } else {
                 let found = self.spans.len() - before;
                 self.spans.truncate(before);
                 let plural = if found == 1 { "" } else { "s" };
-                self.rows.reject(line, &format!(": {found} field{plural} where there must be {}", self.width));
+                self.wrong.push((line, format!(": {found} field{plural} where there must be {}", self.width)));
             }
         }
         Ok(at)
@@ -216,27 +221,26 @@ impl CsvDecoder {
         }
     }
 
-    /// Finds every column's field by the names in a header.
-    fn header(&mut self, names: &[Span], bytes: &[u8]) -> Result<()> {
-        let names: Vec<String> =
-            names.iter().map(|span| String::from_utf8_lossy(&unescaped(bytes, *span, self.dialect.quote)).trim().to_owned()).collect();
+    /// Finds every column's field by the names in the file's header.
+    fn find_columns(&mut self) -> Result<()> {
+        let Place { file, header: names, .. } = &self.rows.place;
         let find = |column: &str| {
             let exact = names.iter().position(|name| name == column);
             exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(column))).ok_or_else(|| {
                 let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
-                Error::Io(format!("{} has no field '{column}' in its header (there is {})", self.rows.place.name, names.join(", ")))
+                Error::Io(format!("{file} has no field '{column}' in its header (there is {})", names.join(", ")))
             })
         };
         self.fields = self.rows.members.columns.iter().map(|column| find(column.name())).collect::<Result<_>>()?;
         if self.dialect.changelog && find("op")? != 0 {
-            return Err(Error::Io(format!("{} must have op as the first field of its header", self.rows.place.name)));
+            return Err(Error::Io(format!("{file} must have op as the first field of its header")));
         }
         self.width = names.len();
         self.expects_header = false;
         Ok(())
     }
 
-    /// Fills the columns with the records found.
+    /// Fills the columns with the records found, and turns down what is wrong, in the order of lines.
     fn fill(&mut self, bytes: &[u8]) {
         let count = self.lines.len();
         let mut faults: Vec<(usize, usize, String)> = Vec::new();
@@ -270,8 +274,10 @@ impl CsvDecoder {
         let before = self.rows.len();
         for (row, _, message) in faults {
             self.rows.drop_row(before + row);
-            self.rows.reject(self.lines[row], &message);
+            self.wrong.push((self.lines[row], message));
         }
+        self.wrong.sort_by_key(|(line, _)| *line);
+        self.wrong.drain(..).for_each(|(line, message)| self.rows.reject(line, &message));
         self.rows.appended(count);
         self.spans.clear();
         self.lines.clear();
@@ -279,9 +285,10 @@ impl CsvDecoder {
 }
 
 impl Decoder for CsvDecoder {
-    fn begin(&mut self, name: &str) {
-        self.rows.place = rows::Place { name: name.to_owned(), line: 1 };
+    fn begin(&mut self, place: Place) -> Result<()> {
+        self.rows.place = place;
         self.expects_header = self.dialect.header;
+        if self.dialect.header && !self.rows.place.header.is_empty() { self.find_columns() } else { Ok(()) }
     }
 
     fn decode(&mut self, bytes: &[u8], tail: Tail) -> Result<usize> {
@@ -290,12 +297,12 @@ impl Decoder for CsvDecoder {
         used
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
+    fn rows(&self) -> &Rows {
+        &self.rows
     }
 
-    fn skipped(&self) -> &Skipped {
-        self.rows.skipped()
+    fn rows_mut(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 }
 

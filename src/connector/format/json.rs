@@ -14,7 +14,7 @@ use super::column::{Bytes, Fault, Missing, shown};
 use super::scan::{Scanner, Syntax, Token, write_string};
 use super::{Decoder, Encoder, Rows, Tail, append_only, changelog, parse, rows};
 use crate::connector::options::Options;
-use crate::connector::{Changes, Op, RowKind, Skipped};
+use crate::connector::{Changes, Op, Place, RowKind};
 use crate::error::Result;
 use crate::text;
 
@@ -190,8 +190,9 @@ fn open_object(scanner: &mut Scanner<'_>) -> Result<(), Syntax> {
 }
 
 impl Decoder for JsonDecoder {
-    fn begin(&mut self, name: &str) {
-        self.rows.place = rows::Place { name: name.to_owned(), line: 1 };
+    fn begin(&mut self, place: Place) -> Result<()> {
+        self.rows.place = place;
+        Ok(())
     }
 
     fn decode(&mut self, bytes: &[u8], tail: Tail) -> Result<usize> {
@@ -212,12 +213,12 @@ impl Decoder for JsonDecoder {
         Ok(at)
     }
 
-    fn rows(&mut self) -> &mut Rows {
-        &mut self.rows
+    fn rows(&self) -> &Rows {
+        &self.rows
     }
 
-    fn skipped(&self) -> &Skipped {
-        self.rows.skipped()
+    fn rows_mut(&mut self) -> &mut Rows {
+        &mut self.rows
     }
 }
 

@@ -12,7 +12,7 @@ mod rows;
 mod scan;
 
 use super::options::Options;
-use super::{Changes, RowKind};
+use super::{Changes, Place, RowKind};
 use crate::error::{Error, Result};
 pub use rows::Rows;
 
@@ -29,18 +29,18 @@ pub enum Tail {
 
 /// Bytes to rows.
 pub trait Decoder: Send {
-    /// Begins a file. What was left of the one before is lost.
-    fn begin(&mut self, name: &str);
+    /// Begins a file, or goes on with one from a place in it. What was left of the one before is lost.
+    fn begin(&mut self, place: Place) -> Result<()>;
 
     /// Decodes records from the front until the batch is full or no record is complete; gives how many bytes they
     /// were. An error is one of the whole file.
     fn decode(&mut self, bytes: &[u8], tail: Tail) -> Result<usize>;
 
     /// The rows so far.
-    fn rows(&mut self) -> &mut Rows;
+    fn rows(&self) -> &Rows;
 
-    /// What was skipped so far.
-    fn skipped(&self) -> &super::Skipped;
+    /// The rows so far, to be taken or turned down.
+    fn rows_mut(&mut self) -> &mut Rows;
 }
 
 /// Changes to text.

@@ -6,7 +6,7 @@ use arrow::compute::filter_record_batch;
 use super::column::{Bytes, Members, shown};
 use crate::connector::options::Options;
 use crate::connector::pace::BATCH;
-use crate::connector::{Op, Skipped, SourceBatch};
+use crate::connector::{Op, Place, Skipped, SourceBatch};
 use crate::error::Result;
 
 /// How many messages are kept under `skip`.
@@ -19,20 +19,14 @@ pub struct Rows {
     /// One a row, where the format has changes; else None.
     pub ops: Option<Vec<Op>>,
     pub place: Place,
+    /// How many rows, or errors, make a full batch.
+    pub batch: usize,
     len: usize,
     bad: Vec<usize>,
     errors: Vec<String>,
     skip: bool,
-    skipped: Skipped,
-}
-
-/// Where a decoder is.
-#[derive(Debug, Default)]
-pub struct Place {
-    /// The file's name, as messages show it.
-    pub name: String,
-    /// The line, from 1.
-    pub line: u64,
+    /// What `skip` has left out so far.
+    pub skipped: Skipped,
 }
 
 impl Rows {
@@ -43,6 +37,7 @@ impl Rows {
             members: Members::new(options.spec.schema.fields(), bytes)?,
             ops: changes.then(Vec::new),
             place: Place::default(),
+            batch: BATCH,
             len: 0,
             bad: Vec::new(),
             errors: Vec::new(),
@@ -53,7 +48,12 @@ impl Rows {
 
     /// How many more rows, or errors, make a full batch.
     pub fn room(&self) -> usize {
-        BATCH.saturating_sub(self.len + self.errors.len())
+        self.batch.saturating_sub(self.len + self.errors.len())
+    }
+
+    /// How much room so many errors take.
+    pub fn weight_of(&self, errors: usize) -> usize {
+        if self.skip { 0 } else { errors }
     }
 
     /// Whether there is anything to take.
@@ -79,7 +79,7 @@ impl Rows {
 
     /// Tells of a row that cannot be decoded, on a line of the present file.
     pub fn reject(&mut self, line: u64, message: &str) {
-        let describe = || format!("{}, line {line}{message}", self.place.name);
+        let describe = || format!("{}, line {line}{message}", self.place.file);
         if !self.skip {
             self.errors.push(describe());
             return;
@@ -89,11 +89,6 @@ impl Rows {
             self.skipped.first.push(message);
         }
         self.skipped.rows += 1;
-    }
-
-    /// What `skip` has left out so far.
-    pub fn skipped(&self) -> &Skipped {
-        &self.skipped
     }
 
     /// The rows so far, without the faulty ones.

@@ -129,7 +129,7 @@ fn a_header_says_which_field_is_which_column() {
     assert_eq!(all.lines(), ["1|a"]);
     assert_eq!(all.errors, ["in.csv, line 3, column 3 (n): 'x' is not a BIGINT"]);
     let folder = Folder::with("in.csv", "a,b\n1,2\n");
-    let mut source = open_source(&spec(&folder, &["n BIGINT"], &[FILE, &["csv.header=true"]].concat())).unwrap();
+    let mut source = open_source(&spec(&folder, &["n BIGINT"], &[FILE, &["csv.header=true"]].concat()), None).unwrap();
     assert_eq!(source.read().unwrap_err().to_string(), "in.csv has no field 'n' in its header (there is a, b)");
 }
 
@@ -203,7 +203,7 @@ fn a_followed_file_gives_what_is_appended_once_its_line_is_complete() {
     let folder = Folder::with("in.csv", "1\n2");
     let spec = spec(&folder, &["n BIGINT"], &[FILE, &["follow=true"]].concat());
     assert!(!check(&spec).unwrap().bounded);
-    let mut source = open_source(&spec).unwrap();
+    let mut source = open_source(&spec, None).unwrap();
     assert!(!source.is_bounded());
     let mut next = || match source.read() {
         Ok(Read::Batch(batch)) => (0..batch.rows.num_rows()).map(|row| text::line(&batch.rows, row).join("|")).collect::<Vec<_>>(),

@@ -4,6 +4,7 @@ mod check;
 mod csv;
 mod generated;
 mod json;
+mod positions;
 mod round_trip;
 mod sinks;
 
@@ -116,7 +117,11 @@ impl Everything {
 }
 
 fn read(spec: &TableSpec) -> Everything {
-    let mut source = open_source(spec).unwrap();
+    read_on(spec, open_source(spec, None).unwrap())
+}
+
+/// The rest of a source.
+fn read_on(spec: &TableSpec, mut source: Box<dyn Source>) -> Everything {
     let (mut batches, mut ops, mut errors): (Vec<_>, Option<Vec<Op>>, Vec<_>) = Default::default();
     loop {
         match source.read().unwrap() {
@@ -146,7 +151,11 @@ fn refusal(spec: &TableSpec) -> String {
 
 /// What is said of a table that cannot be read.
 fn unreadable(spec: &TableSpec) -> String {
-    match open_source(spec) {
+    unreadable_from(spec, None)
+}
+
+fn unreadable_from(spec: &TableSpec, from: Option<&Position>) -> String {
+    match open_source(spec, from) {
         Ok(_) => panic!("not refused"),
         Err(error) => error.to_string(),
     }

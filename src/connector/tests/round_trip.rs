@@ -165,7 +165,7 @@ fn comes_back(seed: u64, options: &[&str], inserts: bool) {
     let mut rows = 0;
     for _ in 0..150 {
         let spec = any_spec(&mut random, &folder, options);
-        let mut sink = open_sink(&spec, nowhere()).unwrap();
+        let mut sink = open_sink(&spec, nowhere(), None).unwrap();
         let steps: Vec<Changes> = (0..random.random_range(0..4))
             .map(|_| {
                 let kinds = any_kinds(&mut random, inserts);

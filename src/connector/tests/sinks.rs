@@ -18,7 +18,7 @@ fn counts(spec: &TableSpec, kinds: &[RowKind], rows: &[(Option<&str>, i64)]) -> 
 fn written(options: &[&str]) -> (Result<()>, String) {
     let folder = Folder::with("out", "what was there before");
     let spec = spec(&folder, COLUMNS, &[&["connector=file", "path=out"], options].concat());
-    let mut sink = open_sink(&spec, nowhere()).unwrap();
+    let mut sink = open_sink(&spec, nowhere(), None).unwrap();
     let first = sink.write(&counts(&spec, &[Insert], &[(Some("a"), 1)]));
     let second = sink.write(&counts(&spec, &[UpdateBefore, UpdateAfter, Delete], &[(Some("a"), 1), (Some("a"), 2), (None, 3)]));
     sink.flush().unwrap();
@@ -32,7 +32,7 @@ fn print_writes_a_change_a_line_in_flinks_form() {
     for (options, prefix) in [(&["connector=print"][..], ""), (&["connector=print", "print-identifier=id"], "id> ")] {
         let spec = spec(&folder, COLUMNS, options);
         let out = Arc::new(Mutex::new(Vec::new()));
-        let mut sink = open_sink(&spec, out.clone()).unwrap();
+        let mut sink = open_sink(&spec, out.clone(), None).unwrap();
         sink.write(&counts(&spec, &kinds, &rows)).unwrap();
         sink.flush().unwrap();
         let expected: String = ["+I[a, 1]", "-U[a, 1]", "+U[NULL, 2]", "-D[, 2]"].map(|line| format!("{prefix}{line}\n")).concat();
@@ -76,13 +76,13 @@ fn a_pair_of_an_update_is_one_debezium_event() {
 #[test]
 fn a_sink_that_is_none_says_why() {
     let folder = Folder::new();
-    let error = |options: &[&str]| open_sink(&spec(&folder, COLUMNS, options), nowhere()).err().unwrap().to_string();
+    let error = |options: &[&str]| open_sink(&spec(&folder, COLUMNS, options), nowhere(), None).err().unwrap().to_string();
     assert!(error(&["connector=changelog"]).contains("the engine keeps in memory"));
     assert!(error(&["connector=datagen"]).contains("only gives rows"));
     assert!(error(&["connector=file", "format=csv", "path=no/such/folder"]).contains("no/such/folder cannot be written"));
     assert!(unreadable(&spec(&folder, COLUMNS, &["connector=print"])).contains("only takes changes"));
     let blackhole = spec(&folder, COLUMNS, &["connector=blackhole"]);
-    open_sink(&blackhole, nowhere()).unwrap().write(&counts(&blackhole, &[Insert], &[(None, 1)])).unwrap();
+    open_sink(&blackhole, nowhere(), None).unwrap().write(&counts(&blackhole, &[Insert], &[(None, 1)])).unwrap();
 }
 
 #[test]
@@ -90,16 +90,16 @@ fn a_file_has_one_writer_at_a_time_by_whatever_name() {
     let folder = Folder::with("out", "what was there before");
     std::fs::create_dir(folder.0.join("sub")).unwrap();
     let named = |path: &str| spec(&folder, COLUMNS, &["connector=file", "format=csv", path]);
-    let mut first = open_sink(&named("path=out"), nowhere()).unwrap();
+    let mut first = open_sink(&named("path=out"), nowhere(), None).unwrap();
     first.write(&counts(&named("path=out"), &[Insert], &[(Some("a"), 1)])).unwrap();
     first.flush().unwrap();
     for path in ["path=out", "path=./out", "path=sub/../out"] {
-        let error = open_sink(&named(path), nowhere()).err().unwrap().to_string();
+        let error = open_sink(&named(path), nowhere(), None).err().unwrap().to_string();
         assert!(error.contains("out is being written by another job already"), "{error}");
     }
     assert_eq!(folder.read("out"), "a,1\n", "who is refused has not truncated it");
     drop(first);
-    assert!(open_sink(&named("path=out"), nowhere()).is_ok());
+    assert!(open_sink(&named("path=out"), nowhere(), None).is_ok());
     assert_eq!(folder.read("out"), "");
 }
 
@@ -119,4 +119,83 @@ fn a_sink_overwrites_what_is_read_from_its_file_its_folder_or_a_pattern_of_its_n
     assert_eq!(overwrites(&named("_new.csv"), &named(".")), Ok(false), "a folder's hidden files are not read");
     let printed = spec(&folder, COLUMNS, &["connector=print"]);
     assert_eq!(overwrites(&printed, &named("in.csv")), Ok(false));
+}
+
+/// Formats, with the kinds of change that they take.
+const COMMITTED: &[(&[&str], &[RowKind])] = &[
+    (&["format=csv"], &[Insert]),
+    (&["format=csv", "csv.header=true"], &[Insert]),
+    (&["format=csv", "csv.header=true", "changelog=true"], &[Insert, Delete, UpdateBefore, UpdateAfter]),
+    (&["format=json"], &[Insert]),
+    (&["format=json", "changelog=true"], &[Delete, UpdateBefore, UpdateAfter]),
+    (&["format=debezium-json"], &[UpdateBefore, UpdateAfter, Insert]),
+];
+
+#[test]
+fn a_file_that_is_gone_on_with_at_a_committed_length_is_that_of_an_uninterrupted_run() {
+    for (options, kinds) in COMMITTED {
+        let folder = Folder::new();
+        let spec = spec(&folder, COLUMNS, &[&["connector=file", "path=out"], *options].concat());
+        let step = |n: usize| {
+            let word = ["a", "b,c", "\"", "line\nbreak", "é"][n % 5];
+            counts(&spec, kinds, &vec![(Some(word), n as i64); kinds.len()])
+        };
+        let write = |sink: &mut dyn Sink, steps: std::ops::Range<usize>| steps.for_each(|n| sink.write(&step(n)).unwrap());
+        write(&mut *open_sink(&spec, nowhere(), None).unwrap(), 0..6);
+        let whole = folder.read("out");
+        for committed in 0..6 {
+            for crash in committed..6 {
+                let mut sink = open_sink(&spec, nowhere(), None).unwrap();
+                write(&mut *sink, 0..committed);
+                let at = sink.commit().unwrap();
+                assert_eq!(at, Some(folder.read("out").len() as u64), "what is committed is there");
+                write(&mut *sink, committed..crash);
+                drop(sink);
+                let mut again = open_sink(&spec, nowhere(), at).unwrap();
+                write(&mut *again, committed..crash);
+                let later = again.commit().unwrap();
+                drop(again);
+                // Left at once, and gone on with where it is.
+                drop(open_sink(&spec, nowhere(), later).unwrap());
+                write(&mut *open_sink(&spec, nowhere(), later).unwrap(), crash..6);
+                assert_eq!(folder.read("out"), whole, "{options:?}: committed after {committed} steps, left after {crash}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_behind_a_committed_length_is_dropped_before_anything_is_written() {
+    let folder = Folder::with("out", "a,1\nb,2\nhalf a li");
+    let spec = spec(&folder, COLUMNS, &["connector=file", "path=out", "format=csv"]);
+    let mut sink = open_sink(&spec, nowhere(), Some(8)).unwrap();
+    assert_eq!(folder.read("out"), "a,1\nb,2\n");
+    assert_eq!(sink.commit(), Ok(Some(8)));
+}
+
+#[test]
+fn a_file_that_is_gone_or_shorter_than_its_committed_length_is_refused_and_left_as_it_is() {
+    let folder = Folder::with("out", "a,1\n");
+    let spec = spec(&folder, COLUMNS, &["connector=file", "path=out", "format=csv"]);
+    let error = |at| open_sink(&spec, nowhere(), Some(at)).err().unwrap().to_string();
+    let refusal = error(5);
+    let expected = "out was left at byte 5 and cannot be gone on with there: it has only 4 bytes; put it back as it was, or begin anew";
+    assert!(refusal.starts_with("table 't': ") && refusal.ends_with(expected), "{refusal}");
+    assert_eq!(folder.read("out"), "a,1\n");
+    assert!(open_sink(&spec, nowhere(), Some(4)).is_ok(), "who was refused does not hold it");
+    std::fs::remove_file(folder.0.join("out")).unwrap();
+    assert!(error(4).contains("out was left at byte 4"));
+    assert!(!folder.0.join("out").exists(), "it is not made anew");
+}
+
+#[test]
+fn a_sink_that_keeps_nothing_has_no_length_to_go_on_at() {
+    let folder = Folder::new();
+    let device = ["connector=file", "path=/dev/null", "format=csv"];
+    for options in [&["connector=print"][..], &["connector=blackhole"], &device] {
+        let spec = spec(&folder, COLUMNS, options);
+        let mut sink = open_sink(&spec, nowhere(), None).unwrap();
+        sink.write(&counts(&spec, &[Insert], &[(None, 1)])).unwrap();
+        assert_eq!(sink.commit(), Ok(None), "{options:?}");
+    }
 }

@@ -24,7 +24,7 @@ impl<'s> Renderer<'s, '_> {
 
     pub(super) fn is_arranged(&self, arrangement: &Arrangement) -> bool {
         let id = arrangement.fingerprint();
-        self.arrangements.contains_key(&id) || self.registry.entries.contains_key(&id)
+        self.arrangements.contains_key(&id) || self.registry.importable(id, self.publish).is_some()
     }
 
     /// An arrangement that is there: in this dataflow, or kept by another.
@@ -32,7 +32,7 @@ impl<'s> Renderer<'s, '_> {
         if let Some(arranged) = self.arrangements.get(&id) {
             return Ok(Some(arranged.clone()));
         }
-        let Some(entry) = self.registry.entries.get(&id) else { return Ok(None) };
+        let Some(entry) = self.registry.importable(id, self.publish) else { return Ok(None) };
         self.depends.insert(entry.dataflow);
         let errors = entry.errors.clone();
         let (kept, button) = match entry.trace.clone() {
@@ -112,21 +112,21 @@ impl<'s> Renderer<'s, '_> {
         Ok((partial, errors))
     }
 
-    fn arrange_rows(&self, rows: Stream<'s, Time, Updates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+    fn arrange_rows(&mut self, rows: Stream<'s, Time, Updates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
         match deadlines {
-            None => (Held::Rows(arrange_rows(rows, "Arrange")), None),
+            None => (Held::Rows(arrange_rows(rows, "Arrange", &mut self.states)), None),
             Some(deadlines) => {
-                let (arranged, keeper) = arrange_retained(rows, deadlines, Writes::Updates, "Arrange, and forget");
+                let (arranged, keeper) = arrange_retained(rows, deadlines, Writes::Updates, "Arrange, and forget", &mut self.states);
                 (Held::Rows(arranged), Some(keeper))
             }
         }
     }
 
-    fn arrange_sums(&self, sums: Stream<'s, Time, SumUpdates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
+    fn arrange_sums(&mut self, sums: Stream<'s, Time, SumUpdates>, deadlines: Option<Deadlines>) -> (Held<'s>, Option<Keeper>) {
         match deadlines {
-            None => (Held::Sums(arrange_sums(sums, "Arrange sums")), None),
+            None => (Held::Sums(arrange_sums(sums, "Arrange sums", &mut self.states)), None),
             Some(deadlines) => {
-                let (arranged, keeper) = arrange_retained(sums, deadlines, Writes::Updates, "Arrange sums, and forget");
+                let (arranged, keeper) = arrange_retained(sums, deadlines, Writes::Updates, "Arrange sums, and forget", &mut self.states);
                 (Held::Sums(arranged), Some(keeper))
             }
         }
@@ -165,9 +165,10 @@ impl<'s> Renderer<'s, '_> {
         Label { input: None, memory: Memory { origin, ..Memory::default() }, ..label }
     }
 
-    /// Notes an operator that holds rows until their time comes, which these columns say.
-    pub(super) fn note_waiting(&mut self, plan: &Plan, times: &[Column], held: Ask) {
+    /// Notes an operator that holds rows until their time comes.
+    pub(super) fn note_waiting(&mut self, plan: &Plan, held: Ask) {
         let Some(dataflow) = self.publish else { return };
+        let Some(crate::plan::Waiting { times, .. }) = plan.waiting() else { return };
         let label = || Label {
             view: self.view.clone(),
             operator: operator(plan.node()).to_owned(),

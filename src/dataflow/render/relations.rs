@@ -1,12 +1,15 @@
 //! Relations, and what becomes of their rows as they come.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use timely::dataflow::Stream;
 use timely::dataflow::operators::core::Input as _;
 use timely::dataflow::operators::core::input::Handle as InputHandle;
 
 use super::{Arrangeds, Collection, ErrorSource, Renderer, whole_rows};
+use crate::dataflow::ahead::Ahead;
 use crate::dataflow::arrange::arrange_rows;
 use crate::dataflow::columnar::{ColumnBatch, Encode, Feed, columnar};
 use crate::dataflow::guard::guard;
@@ -23,8 +26,35 @@ pub(super) type Columns<'s> = Stream<'s, Time, Vec<ColumnBatch>>;
 
 /// The worker's end of a relation's input.
 pub struct RelationInput {
-    pub rows: InputHandle<Time, timely::container::CapacityContainerBuilder<Vec<ColumnBatch>>>,
-    pub errors: InputHandle<Time, UpdatesBuilder>,
+    rows: InputHandle<Time, timely::container::CapacityContainerBuilder<Vec<ColumnBatch>>>,
+    errors: InputHandle<Time, UpdatesBuilder>,
+    ahead: Rc<RefCell<Ahead>>,
+}
+
+impl RelationInput {
+    /// Adds rows; those that happen later than now wait.
+    pub fn give(&mut self, batch: ColumnBatch, now: Time) {
+        let taken = self.ahead.borrow_mut().take(batch, now);
+        match taken {
+            Ok(None) => {}
+            Ok(Some(batch)) => self.rows.send_batch(&mut vec![batch]),
+            Err(error) => self.fail(&[error.to_string()], now),
+        }
+    }
+
+    /// Adds errors: input that could not be taken.
+    pub fn fail(&mut self, messages: &[String], now: Time) {
+        let mut updates = Updates::default();
+        messages.iter().for_each(|message| updates.push(message.as_bytes(), &[], now, 1));
+        self.errors.send_batch(&mut updates);
+    }
+
+    /// Moves on to a time: what happens before it is complete.
+    pub fn advance(&mut self, to: Time) {
+        self.ahead.borrow_mut().release(to, |batch| self.rows.send_batch(&mut vec![batch]));
+        self.rows.advance_to(to);
+        self.errors.advance_to(to);
+    }
 }
 
 /// The worker's end of what moves with engine time and nothing else.
@@ -102,7 +132,11 @@ impl<'s> Renderer<'s, '_> {
         }
         let (rows, columns) = self.scope.new_input::<Vec<ColumnBatch>>();
         let (errors, error_stream) = self.scope.new_input_with_builder::<UpdatesBuilder>();
-        self.inputs.insert(id, RelationInput { rows, errors });
+        let place = self.states.place("Input");
+        let ahead = Rc::new(RefCell::new(Ahead::new(Codec::new(plan.row(), 0)?, &place.found)?));
+        let saved = Rc::clone(&ahead);
+        self.states.keep_fallible(place.id(), move || saved.borrow().state());
+        self.inputs.insert(id, RelationInput { rows, errors, ahead });
         self.columns.insert(id, columns.clone());
         let errors = self.error_source(plan.fingerprint(), error_stream);
         Ok((columns, errors))
@@ -130,17 +164,17 @@ impl<'s> Renderer<'s, '_> {
         let (rows, _) = columnar(Feed::Columns(columns), linear, "Encode", encode);
         let mut keeper = None;
         let arranged = if let Some(retention) = arrangement.retention {
-            let (arranged, forgetting) =
-                arrange_retained(rows, Deadlines::new(retention, arrangement.input.row()), Writes::Upserts, "Upsert, and forget");
+            let deadlines = Deadlines::new(retention, arrangement.input.row());
+            let (arranged, forgetting) = arrange_retained(rows, deadlines, Writes::Upserts, "Upsert, and forget", &mut self.states);
             keeper = Some(forgetting);
             arranged
         } else if relation.primary_key.is_empty() {
-            let arranged = arrange_rows(rows, "Arrange");
+            let arranged = arrange_rows(rows, "Arrange", &mut self.states);
             let below_zero = guard(arranged.clone(), relation.name.clone(), Codec::new(&relation.row, 0)?, self.as_of);
             errors.extend(self.error_source(arrangement.fingerprint().derived("below zero"), below_zero));
             arranged
         } else {
-            upsert(rows, "Upsert")
+            upsert(rows, "Upsert", &mut self.states)
         };
         if self.publish.is_some() {
             self.registry.keep(id, kept);

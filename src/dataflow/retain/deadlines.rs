@@ -1,10 +1,8 @@
 //! When a scope expires that is written.
 
-use arrow::datatypes::{DataType, TimeUnit};
-
 use super::scopes::NEVER;
 use crate::plan::{Closes, Column, Refresh, Retention, RowType};
-use crate::row::{day, instant, prefix_len};
+use crate::row::{milliseconds, prefix_len};
 
 /// The deadlines of the scopes of an arrangement: so long after a write, or at an instant that the scope's bytes say.
 #[derive(Clone)]
@@ -54,25 +52,15 @@ impl Deadlines {
     /// When a row is over; None where its time is NULL.
     fn close(&self, closes: Closes, row: &[u8]) -> Option<u64> {
         let start = prefix_len(&self.before, self.before.len(), row).ok()?;
-        let column = self.time.as_ref()?;
-        // A sentinel and eight bytes at most, which are inverted where the time sorts descending.
-        let mut time: Vec<u8> = row[start..].iter().take(9).copied().collect();
-        if column.sort.descending {
-            time.iter_mut().skip(1).for_each(|byte| *byte = !*byte);
-        }
-        let milliseconds = match column.data_type {
-            DataType::Date32 => i64::from(day(&time)?) * 86_400_000,
-            DataType::Timestamp(TimeUnit::Second, _) => instant(&time)?.saturating_mul(1_000),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => instant(&time)?.div_euclid(1_000),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => instant(&time)?.div_euclid(1_000_000),
-            _ => instant(&time)?,
-        };
-        Some(u64::try_from(milliseconds.saturating_add(closes.after)).unwrap_or(0))
+        let time = milliseconds(self.time.as_ref()?, &row[start..])?;
+        Some(u64::try_from(time.saturating_add(closes.after)).unwrap_or(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::{DataType, TimeUnit};
+
     use super::*;
     use crate::plan::Scope;
     use crate::row::instant_bytes;

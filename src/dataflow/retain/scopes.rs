@@ -12,7 +12,7 @@ use super::timers::Timers;
 use crate::engine::time::{self, LAST_INSTANT};
 use crate::plan::{Refresh, Retention};
 use crate::row::spine::prefix;
-use crate::row::{Bytes, Time};
+use crate::row::{Bytes, Time, Updates, UpdatesBuilder};
 
 /// An instant that does not come.
 pub const NEVER: u64 = u64::MAX;
@@ -159,6 +159,8 @@ impl Scopes {
         let bytes = |id: ScopeId| names.get(&records.get(id).name).0;
         self.timers.take(before, |id| records.get(id).due, |id| due.push((prefix(bytes(id)), id)));
         due.sort_unstable_by(|(a, a_id), (b, b_id)| a.cmp(b).then_with(|| bytes(*a_id).cmp(bytes(*b_id))));
+        // A version that is to be looked at again may have been waked twice.
+        due.dedup();
         due
     }
 
@@ -201,6 +203,32 @@ impl Scopes {
         *self = anew;
     }
 
+    /// The live scopes, each a row of its name and, as its time, when it is due; and the first and the last time at which one is.
+    pub fn saved(&self) -> (Vec<Updates>, Option<(u64, u64)>) {
+        let mut all = UpdatesBuilder::default();
+        let mut bounds: Option<(u64, u64)> = None;
+        for (_, id) in self.table.iter() {
+            let ((bytes, key_len), due) = (self.name(id), self.due(id));
+            let (key, rest) = bytes.split_at(key_len);
+            all.push(key, &[rest], due, 1);
+            if due <= LAST_INSTANT.unsigned_abs() {
+                bounds = Some(bounds.map_or((due, due), |(first, last)| (first.min(due), last.max(due))));
+            }
+        }
+        (all.into_containers(), bounds)
+    }
+
+    /// Scopes that were [saved](Scopes::saved) come back, with the deadlines that they had.
+    pub fn restore(&mut self, saved: &Updates) {
+        for index in 0..saved.len() {
+            let scope = saved.row(index);
+            let record = Record { name: self.names.add(scope, saved.key(index).len()), due: saved.time(index) };
+            let id = self.records.push(record);
+            self.table.insert(NameHash::of(scope), id);
+            self.wake(id);
+        }
+    }
+
     /// Changes what is forgotten and when. A deadline moves by as much as its figure, be it into the past; but a scope lives at
     /// least its ttl after its last write, and where that is not known after the latest that it can have been, which is before
     /// `now`.
@@ -218,6 +246,11 @@ impl Scopes {
                 (_, None) => NEVER,
             };
         }
+        self.say(retention);
+    }
+
+    /// Takes note of what is forgotten and when from now on; deadlines stay.
+    pub fn say(&mut self, retention: Retention) {
         let records = &self.records;
         self.timers.reset(&retention, |id| records.get(id).due);
         self.moves &= moves(&retention);

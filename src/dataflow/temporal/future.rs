@@ -11,8 +11,10 @@ use std::collections::btree_map::Entry;
 
 use crate::dataflow::registry::Held;
 use crate::dataflow::settle::changes;
+use crate::dataflow::state::State;
+use crate::engine::time;
 use crate::row::spine::Sealed;
-use crate::row::{Diff, Updates};
+use crate::row::{Diff, Time, Updates, UpdatesBuilder};
 
 /// Updates of rows at instants to come.
 #[derive(Default)]
@@ -42,6 +44,29 @@ const NEAR_ENTRY: usize = 32;
 impl Future {
     /// As many updates are put in order as soon as their bucket's time has come.
     const NEAR: usize = 1 << 12;
+
+    /// What was found, of instants that had not come at a time.
+    pub fn of(found: &State, begins: Time) -> Self {
+        let mut future = Future { taken: time::ms(begins).unsigned_abs(), ..Future::default() };
+        for rows in &found.apart {
+            (0..rows.len()).for_each(|index| future.push(rows.row(index), rows.time(index), rows.diff(index)));
+        }
+        future
+    }
+
+    /// All that is to come, each with its instant as its time, for a checkpoint.
+    pub fn state(&mut self) -> State {
+        let mut all = UpdatesBuilder::default();
+        self.near.iter().for_each(|((instant, row), diff)| all.push(row, &[], *instant, *diff));
+        for bucket in self.far.values_mut() {
+            bucket.settle();
+            bucket.updates.iter().for_each(|updates| all.push_container(updates.clone()));
+        }
+        let apart = all.into_containers();
+        let instants = || apart.iter().flat_map(Updates::times).copied();
+        let due = instants().min().zip(instants().max());
+        State { apart, due, ..State::default() }
+    }
 
     /// Adds an update of a row at an instant.
     pub fn push(&mut self, row: &[u8], instant: u64, diff: Diff) {

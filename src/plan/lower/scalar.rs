@@ -12,12 +12,13 @@ use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, Tre
 use datafusion_common::{Column as Named, DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion_expr::{Expr, Operator};
+use datafusion_expr::utils::split_conjunction;
+use datafusion_expr::{Expr, LogicalPlan, Operator};
 use datafusion_physical_expr::create_physical_expr;
 use datafusion_physical_expr::expressions::{self, Literal};
 
 use crate::error::{Error, Result};
-use crate::eval::{checked, comparable, comparing, readable};
+use crate::eval::{cast_to, checked, comparable, comparing, readable};
 use crate::plan::{Column, RowType, Scalar};
 use crate::sql::functions::EngineTime;
 
@@ -73,7 +74,7 @@ pub(super) fn scalar_over_time(expr: &Expr, schema: &DFSchema, row: &RowType) ->
             } else if wanted.is_null() {
                 literal(ScalarValue::Null)
             } else {
-                expressions::cast(read, &row_schema, wanted.clone())?
+                cast_to(read, &row_schema, wanted.clone())?
             };
             Ok(Transformed::yes(read))
         })
@@ -122,7 +123,7 @@ pub(super) fn cast_item((scalar, column): Item, row: &RowType, data_type: &DataT
     if column.data_type == *data_type {
         return Ok((scalar, column));
     }
-    Ok((expressions::cast(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
+    Ok((cast_to(scalar, &row.schema(), data_type.clone())?, Column { data_type: data_type.clone(), ..column }))
 }
 
 /// `item` as a key: what is equal is the same (see [`comparable`]).
@@ -239,19 +240,57 @@ fn refuse_time(expr: &Expr) -> Result<()> {
 fn refuse_subqueries(expr: &Expr) -> Result<()> {
     let mut found = None;
     expr.apply(|node| {
-        found = match node {
-            Expr::ScalarSubquery(_) => Some("a correlated scalar subquery here"),
-            Expr::Exists(_) => Some("EXISTS here"),
-            Expr::InSubquery(_) => Some("IN (subquery) here"),
-            Expr::SetComparison(_) => Some("ANY or ALL of a subquery here"),
-            Expr::OuterReferenceColumn(..) => Some("a column of an outer query here"),
-            Expr::Placeholder(_) => Some("a parameter"),
+        let (what, plan) = match node {
+            Expr::ScalarSubquery(subquery) => ("a correlated scalar subquery here", Some(&subquery.subquery)),
+            Expr::Exists(exists) => ("EXISTS here", Some(&exists.subquery.subquery)),
+            Expr::InSubquery(test) => ("IN (subquery) here", Some(&test.subquery.subquery)),
+            Expr::SetComparison(test) => ("ANY or ALL of a subquery here", Some(&test.subquery.subquery)),
+            Expr::OuterReferenceColumn(_, column) => {
+                found = Some(format!("{column}, a column of an outer query, here"));
+                return Ok(TreeNodeRecursion::Stop);
+            }
+            Expr::Placeholder(_) => ("a parameter", None),
             _ => return Ok(TreeNodeRecursion::Continue),
         };
+        let why = match plan {
+            Some(plan) => hindrance(plan)?,
+            None => None,
+        };
+        found = Some(what.to_owned() + &why.map_or(String::new(), |why| format!(", with {why} in it")));
         Ok(TreeNodeRecursion::Stop)
     })?;
     match found {
         None => Ok(()),
-        Some(what) => Err(Error::unsupported(format!("{what}: it cannot be turned into a join"))),
+        Some(what) => Err(Error::unsupported(format!(
+            "{what}: it cannot be turned into a join, which takes equalities of an inner and an outer column in WHERE, with AND between"
+        ))),
     }
+}
+
+/// The first condition, or other expression, of a subquery that reads the outer query and is not such an equality.
+fn hindrance(subquery: &LogicalPlan) -> datafusion_common::Result<Option<String>> {
+    let mut found = None;
+    subquery.apply_with_subqueries(|node| {
+        let exprs = match node {
+            LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().cloned().collect(),
+            other => other.expressions(),
+        };
+        found = exprs.iter().find(|expr| expr.contains_outer() && !is_correlated_equality(expr)).map(written);
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+fn is_correlated_equality(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(equality)
+        if equality.op == Operator::Eq && equality.left.contains_outer() != equality.right.contains_outer())
+}
+
+/// An expression as it was written, or nearly so.
+fn written(expr: &Expr) -> String {
+    let plain = expr.clone().transform_up(|node| match node {
+        Expr::OuterReferenceColumn(_, column) => Ok(Transformed::yes(Expr::Column(column))),
+        other => Ok(Transformed::no(other)),
+    });
+    plain.map_or_else(|_| expr.human_display().to_string(), |plain| plain.data.human_display().to_string())
 }

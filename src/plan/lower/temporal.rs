@@ -20,7 +20,7 @@ use datafusion_physical_expr::{ScalarFunctionExpr, split_conjunction};
 use super::linear;
 use super::scalar::{Item, all, pick_all, plain_item, scalar_over_time};
 use crate::error::{Error, Result};
-use crate::eval::readable;
+use crate::eval::{is_utc, readable};
 use crate::plan::moments::months_and_nanoseconds;
 use crate::plan::{DAY, MILLISECOND, Node, Plan, RowType, Scalar, Stair, Turn, Validity, When};
 use crate::sql::functions::{EngineTime, Instant};
@@ -309,10 +309,6 @@ fn number_of(scalar: &Scalar, among: &mut Vec<Item>, row: &RowType) -> Result<us
     }
     among.push(plain_item(Arc::clone(scalar), &readable(scalar), row)?);
     Ok(among.len() - 1)
-}
-
-fn is_utc(zone: &str) -> bool {
-    matches!(zone, "+00:00" | "UTC" | "Z")
 }
 
 fn same(left: When, right: When) -> When {

@@ -18,7 +18,7 @@ mod table;
 mod view;
 
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 pub use complete::is_complete;
 pub(super) use cursor::{Cursor, place};
@@ -46,6 +46,20 @@ pub struct Statements<'a> {
     /// Why the text has no tokens beyond those the cursor has.
     broken: Option<Error>,
     finished: bool,
+}
+
+/// Whether two texts say the same: they differ in blanks and comments at most.
+pub fn is_same(one: &str, other: &str) -> bool {
+    let words = |text: &str| {
+        let is_word = |token: &Token| match token {
+            // A hint is a comment to the tokenizer.
+            Token::Whitespace(Whitespace::MultiLineComment(comment)) => comment.starts_with('+'),
+            Token::Whitespace(_) => false,
+            _ => true,
+        };
+        Tokenizer::new(&WeirDialect, text).tokenize().map(|tokens| tokens.into_iter().filter(is_word).collect::<Vec<_>>())
+    };
+    one == other || matches!((words(one), words(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 impl<'a> Statements<'a> {
@@ -201,6 +215,7 @@ fn statement(cursor: &mut Cursor) -> Result<Statement> {
         "SET" => cursor.set(),
         "RESET" => cursor.reset(),
         "ADVANCE" => cursor.advance_time(),
+        "CHECKPOINT" => cursor.checkpoint(),
         other if OTHER_STATEMENTS.contains(&other) => Err(Error::unsupported(format!("statement {other}"))),
         _ => cursor.expected("a statement"),
     }

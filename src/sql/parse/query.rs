@@ -2,7 +2,7 @@
 
 use sqlparser::ast::SetExpr;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::Cursor;
 use super::dropped::refuse_dropped;
@@ -14,6 +14,8 @@ use crate::sql::statement::{ExplainTarget, Hint, Query, Statement};
 /// How many set operations may be in one query: they nest, and trees are cloned and dropped by recursion.
 const SET_OPERATIONS: usize = 100;
 
+const EMIT: [&str; 4] = ["EMIT", "ON", "WINDOW", "CLOSE"];
+
 impl Cursor {
     /// A query with the hints in it and EMIT ON WINDOW CLOSE after it.
     pub fn query(&mut self) -> Result<Query> {
@@ -23,6 +25,7 @@ impl Cursor {
         let start = self.parser.index();
         self.refuse_hints_before(start)?;
         self.refuse_many_set_operations(start)?;
+        self.refuse_inner_emit(start)?;
         let ast = self.parser.parse_query()?;
         if matches!(*ast.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)) {
             return Err(Error::unsupported("WITH in front of INSERT, UPDATE, DELETE or MERGE: write WITH in the query itself"));
@@ -49,6 +52,35 @@ impl Cursor {
             return Err(Error::unsupported(format!(
                 "more than {SET_OPERATIONS} set operations in one query (this one has {operations}); VALUES lists many rows"
             )));
+        }
+        Ok(())
+    }
+
+    /// EMIT ON WINDOW CLOSE is of a result as a whole: a part of one has no rows that are final by themselves.
+    fn refuse_inner_emit(&self, start: usize) -> Result<()> {
+        let mut depth = 0;
+        let mut words: Vec<&TokenWithSpan> = vec![];
+        for token in (start..).map(|index| self.parser.token_at(index)) {
+            match token.token {
+                Token::LParen => depth += 1,
+                // What the query itself stands in ends here, if it stands in parentheses.
+                Token::RParen if depth == 0 => break,
+                Token::RParen => depth -= 1,
+                Token::SemiColon | Token::EOF => break,
+                Token::Whitespace(_) => continue,
+                _ => {}
+            }
+            words.push(token);
+            let says_emit = |words: &[&TokenWithSpan]| words.iter().zip(EMIT).all(|(token, word)| is_word(token, word));
+            if let Some((_, last @ [first, ..])) = words.split_at_checked(words.len().saturating_sub(EMIT.len()))
+                && depth > 0
+                && last.len() == EMIT.len()
+                && says_emit(last)
+            {
+                let message = "EMIT ON WINDOW CLOSE stands at the end of a whole query, not in a subquery or a common table expression: \
+                    make a view of this one, CREATE VIEW v AS ... EMIT ON WINDOW CLOSE, and read that";
+                return Err(Error::Syntax { message: message.into(), line: first.span.start.line, column: first.span.start.column });
+            }
         }
         Ok(())
     }

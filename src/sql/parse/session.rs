@@ -93,6 +93,12 @@ impl Cursor {
         Ok(Statement::Drop { kind, name, if_exists })
     }
 
+    /// CHECKPOINT.
+    pub(super) fn checkpoint(&mut self) -> Result<Statement> {
+        self.expect(&["CHECKPOINT"])?;
+        Ok(Statement::Checkpoint)
+    }
+
     /// ADVANCE TO TIMESTAMP '...' | ADVANCE BY '10 s' | ADVANCE BY INTERVAL '10' SECOND.
     pub(super) fn advance_time(&mut self) -> Result<Statement> {
         self.expect(&["ADVANCE"])?;

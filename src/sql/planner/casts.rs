@@ -149,7 +149,7 @@ fn range(integer: &DataType) -> (i128, i128) {
 }
 
 fn is_utc(zone: Option<&str>) -> bool {
-    matches!(zone, None | Some("UTC" | "+00:00"))
+    zone.is_none_or(crate::eval::is_utc)
 }
 
 /// A cast that simplification is not to look through.

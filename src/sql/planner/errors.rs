@@ -54,6 +54,9 @@ fn plan(message: &str) -> Error {
         if let Some(kind) = Kind::named(name) {
             return Error::invalid(format!("{} is not a value: it stands in GROUP BY, or in FROM as a table function", kind.name()));
         }
+        if let Some((_, instead)) = SAID_OTHERWISE.iter().find(|(other, _)| name.eq_ignore_ascii_case(other)) {
+            return Error::unsupported(format!("the function {}: say {instead}", name.to_uppercase()));
+        }
         return Error::unknown("function", name, functions().names());
     }
     if let Some(ungrouped) = ungrouped(message) {
@@ -70,7 +73,26 @@ fn ungrouped(message: &str) -> Option<String> {
     Some(format!("column {column}{}", rule.strip_prefix("Column")?))
 }
 
-/// DataFusion adds advice to its own developers after the message.
+/// Whether an error is that a column is neither in GROUP BY nor in an aggregate.
+pub(super) fn is_ungrouped(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::Plan(message) if ungrouped(message).is_some())
+}
+
+/// What to write for functions of other engines; in lower case.
+const SAID_OTHERWISE: &[(&str, &str)] = &[
+    ("dateadd", "TIMESTAMPADD(DAY, n, ts), or ts + INTERVAL '1' DAY"),
+    ("date_add", "TIMESTAMPADD(DAY, n, ts), or ts + INTERVAL '1' DAY"),
+    ("date_sub", "ts - INTERVAL '1' DAY"),
+    ("datediff", "TIMESTAMPDIFF(DAY, a, b)"),
+    ("date_diff", "TIMESTAMPDIFF(DAY, a, b)"),
+    ("convert_tz", "CAST(ts AT TIME ZONE 'Europe/Berlin' AS TIMESTAMP(3))"),
+    ("from_utc_timestamp", "CAST(ts AT TIME ZONE 'Europe/Berlin' AS TIMESTAMP(3)), of a TIMESTAMP_LTZ"),
+    ("to_utc_timestamp", "ts AT TIME ZONE 'Europe/Berlin', of a TIMESTAMP"),
+];
+
+/// DataFusion adds advice to its own developers after the message, and wraps what a function says of its arguments.
 fn first_line(message: &str) -> String {
+    let said = message.split_once("coercion failed with: Error during planning: ").map_or(message, |(_, said)| said);
+    let message = said.split_once(". No function matches").map_or(said, |(said, _)| said);
     message.lines().next().unwrap_or_default().trim_end_matches('.').to_string()
 }

@@ -20,9 +20,10 @@ use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion_optimizer::AnalyzerRule;
-use sqlparser::ast::{self, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName};
+use sqlparser::ast::{self, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Visit, Visitor};
 
 use super::errors::through;
+use super::times::call;
 use super::windows::{Kind, Windows, check_time, in_sessions, listed, with_time};
 use crate::error::Error;
 use crate::eval::TimeWindow;
@@ -119,18 +120,58 @@ fn renamed(function: &Function, name: &str) -> ast::Expr {
     ast::Expr::Function(Function { name: ObjectName::from(vec![Ident::new(name.to_lowercase())]), ..function.clone() })
 }
 
-fn call(name: &str, args: Vec<ast::Expr>) -> ast::Expr {
-    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
-    ast::Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: vec![],
-    })
+/// Of a query with a column that is not in GROUP BY: whether that is because a bound is of another window than those that are.
+pub(super) fn of_another_window(query: &ast::Query) -> Option<Error> {
+    struct Bounds(Vec<Function>);
+    impl Visitor for Bounds {
+        type Break = Error;
+
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Error> {
+            let ast::Expr::Function(bound) = expr else { return ControlFlow::Continue(()) };
+            let name = bound.name.to_string();
+            let kind = name.split_once('_').filter(|(_, part)| BOUNDS.iter().any(|bound| part.eq_ignore_ascii_case(bound)));
+            let Some(kind) = kind.and_then(|(kind, _)| Kind::named(kind)) else { return ControlFlow::Continue(()) };
+            let is_of = |window: &Function| Kind::named(&window.name.to_string()) == Some(kind) && same_arguments(window, bound);
+            match self.0.as_slice() {
+                [window, ..] if !self.0.iter().any(is_of) => ControlFlow::Break(Error::invalid(format!(
+                    "{bound}: GROUP BY has {window}, and a window's bounds take the arguments of the window"
+                ))),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    struct Selects;
+    impl Visitor for Selects {
+        type Break = Error;
+
+        fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<Error> {
+            let mut windows = vec![];
+            if let GroupByExpr::Expressions(keys, _) = &select.group_by {
+                let _ = ast::visit_expressions(keys, |key| {
+                    if let ast::Expr::Function(function) = key
+                        && Kind::named(&function.name.to_string()).is_some()
+                    {
+                        windows.push(function.clone());
+                    }
+                    ControlFlow::<()>::Continue(())
+                });
+            }
+            select.projection.visit(&mut Bounds(windows.clone()))?;
+            select.having.visit(&mut Bounds(windows))
+        }
+    }
+    match query.visit(&mut Selects) {
+        ControlFlow::Break(error) => Some(error),
+        ControlFlow::Continue(()) => None,
+    }
+}
+
+/// The parts of a window that a function says.
+const BOUNDS: [&str; 3] = ["START", "END", "ROWTIME"];
+
+/// Whether two calls have the same arguments, as they are written.
+fn same_arguments(one: &Function, other: &Function) -> bool {
+    one.args.to_string().eq_ignore_ascii_case(&other.args.to_string())
 }
 
 /// A function that stands in a plan for a column to come.
@@ -236,8 +277,8 @@ fn moved(expr: Expr) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(TimeWindow::Shift { shift: size }.call(time.clone())))
         }
         (Some((kind, _)), _) => {
-            let name = marker.name.to_uppercase();
-            Err(through(Error::invalid(format!("{name}: there is no {kind} of the same arguments in GROUP BY"))))
+            let bounds = format!("{kind}_START, {kind}_END and {kind}_ROWTIME");
+            Err(through(Error::invalid(format!("{bounds}: there is no {kind} of the same arguments in GROUP BY"))))
         }
         (None, _) => exec_err!("{MOVED} takes a time and an interval"),
     }

@@ -3,7 +3,7 @@
 //! `s + INTERVAL '500' MILLISECOND` of a TIMESTAMP(0) is half a second later, and `day + INTERVAL '1' HOUR` of a DATE is
 //! an hour later: the moment that moves is first cast to the coarsest type that holds both. DataFusion would cut the
 //! result to the type that was there, and the difference of two TIMESTAMP(6) to the unit of a TIMESTAMP(3) that it is
-//! added to. An interval whose length is not known when the query is planned moves a moment by whole units of the
+//! added to. (AT TIME ZONE gets its unit in the same pass: see [`super::zones`].) An interval whose length is not known when the query is planned moves a moment by whole units of the
 //! moment's own type.
 
 use arrow::datatypes::DataType;
@@ -14,7 +14,9 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ca
 use datafusion_optimizer::AnalyzerRule;
 
 use super::literals::with_expressions;
+use super::zones;
 use crate::plan::moments::{finer_type, finer_unit};
+use crate::sql::functions::multiplied;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,7 +28,10 @@ impl AnalyzerRule for FineMoments {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| with_expressions(node, refine)).data()
+        plan.transform_up_with_subqueries(|node| {
+            with_expressions(node, |expr, schema| zones::units(expr, schema)?.transform_data(|expr| refine(expr, schema)))
+        })
+        .data()
     }
 }
 
@@ -59,12 +64,13 @@ fn finer(moment: &Expr, by: &Expr, schema: &DFSchema) -> Result<Option<DataType>
     Ok(interval(by).and_then(|interval| finer_type(&data_type, interval)))
 }
 
-/// The literal interval that `expr` is, but for its sign.
+/// The literal interval that `expr` is, or is whole times of.
 fn interval(expr: &Expr) -> Option<&ScalarValue> {
     match expr {
         Expr::Literal(value, _) => Some(value),
         Expr::Negative(of) => interval(of),
         Expr::Alias(alias) => interval(&alias.expr),
-        _ => None,
+        // Whole times of it are moments of the same unit.
+        _ => interval(multiplied(expr)?),
     }
 }

@@ -16,7 +16,7 @@ use sqlparser::ast::{
     SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
-use super::{asof, group_windows};
+use super::{asof, group_windows, times};
 use crate::error::{Error, Result};
 use crate::plan::lower::REPEAT;
 
@@ -84,6 +84,9 @@ impl VisitorMut for Prepare {
     /// with more digits than a TIMESTAMP has is a TIMESTAMP(9). HOUR(t) is EXTRACT(HOUR FROM t), and MOD(a, b) is a % b.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         with_all_digits(expr);
+        if let Some(made) = times::rewritten(expr) {
+            return replace(expr, made);
+        }
         if let Some(double) = as_double(expr) {
             *expr = double;
             return ControlFlow::Continue(());
@@ -97,11 +100,7 @@ impl VisitorMut for Prepare {
                 with_separator(function);
                 return match group_windows::bound(function) {
                     None => ControlFlow::Continue(()),
-                    Some(Ok(bound)) => {
-                        *expr = bound;
-                        ControlFlow::Continue(())
-                    }
-                    Some(Err(error)) => ControlFlow::Break(error),
+                    Some(bound) => replace(expr, bound),
                 };
             }
             Expr::InSubquery { expr, .. } if matches!(**expr, Expr::Tuple(_)) => {
@@ -129,6 +128,16 @@ impl VisitorMut for Prepare {
         fetch_as_limit(query)?;
         order_by_expressions(query);
         mark_set_operations(&mut query.body)
+    }
+}
+
+fn replace(expr: &mut Expr, made: Result<Expr>) -> ControlFlow<Error> {
+    match made {
+        Ok(made) => {
+            *expr = made;
+            ControlFlow::Continue(())
+        }
+        Err(error) => ControlFlow::Break(error),
     }
 }
 

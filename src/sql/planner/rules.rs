@@ -47,6 +47,7 @@ use super::overflow::ConstantOverflow;
 use super::staying::StayingConditions;
 use super::subqueries::PlainSubqueries;
 use super::time::Instants;
+use super::zones::Clocks;
 use crate::error::Error;
 
 /// A planned query in the form that lowering takes; with `whole_rows` every operator's input has all the columns that the
@@ -58,7 +59,8 @@ pub(super) fn apply(plan: LogicalPlan, purpose: Purpose, whole_rows: bool) -> cr
     let context = OptimizerContext::new_with_config_options(Arc::new(options)).without_query_execution_start_time();
     let plan = optimizer(whole_rows).optimize(plan, &context, |_, _| {}).map_err(lost)?;
     // A subquery knows its outer columns by the types they had before coercion.
-    TypeCoercion::new().analyze(plan, context.options().as_ref()).map_err(lost)
+    let plan = TypeCoercion::new().analyze(plan, context.options().as_ref()).map_err(lost)?;
+    Clocks.analyze(plan, context.options().as_ref()).map_err(planning)
 }
 
 /// Every name was found before: what is not found now was taken out of one subquery into another.
@@ -80,6 +82,7 @@ fn analyzer(purpose: Purpose) -> Analyzer {
         Arc::new(ExactLiterals),
         Arc::new(FineMoments),
         Arc::new(TypeCoercion::new()),
+        Arc::new(Clocks),
     ]);
     analyzer.add_function_rewrite(Arc::new(Instants(purpose)));
     analyzer

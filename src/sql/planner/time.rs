@@ -6,10 +6,10 @@
 
 use datafusion_common::DFSchema;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::expr_rewriter::FunctionRewrite;
-use datafusion_expr::{Expr, Volatility};
+use datafusion_expr::{Expr, LogicalPlan, Volatility};
 
 use super::Purpose;
 use super::errors::through;
@@ -36,4 +36,17 @@ impl FunctionRewrite for Instants {
             _ => Ok(Transformed::no(expr)),
         }
     }
+}
+
+/// Whether a query asks what time it is, by NOW() and the like.
+pub(super) fn asks(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
+    let is_time = |expr: &Expr| Ok(matches!(expr, Expr::ScalarFunction(function) if EngineTime::of(&function.func).is_some()));
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.exists(is_time)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
 }

@@ -18,7 +18,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Ident, ObjectName, Obje
 
 use super::errors::through;
 use crate::error::Error;
-use crate::eval::{TimeWindow, readable_type};
+use crate::eval::{TimeWindow, is_utc, readable_type};
 use crate::plan::MILLISECOND;
 use crate::plan::lower::Sessions;
 use crate::plan::moments::months_and_nanoseconds;
@@ -177,9 +177,13 @@ fn time_column(kind: Kind, time: &Expr, schema: &DFSchema) -> crate::error::Resu
     Ok(column.clone())
 }
 
-/// Refuses windows of what is no TIMESTAMP.
+/// Refuses windows of what is no TIMESTAMP, and of one that is read off clocks that are put forward and back.
 pub(super) fn check_time(kind: Kind, name: &str, data_type: &DataType) -> crate::error::Result<()> {
     match data_type {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => Err(Error::unsupported(format!(
+            "{}: '{name}' is of the zone '{zone}', and windows are of UTC: leave AT TIME ZONE out, or CAST to TIMESTAMP(3) for windows of local time",
+            kind.name()
+        ))),
         DataType::Timestamp(..) => Ok(()),
         other => Err(Error::invalid(format!("{}: '{name}' is {}, windows are of a TIMESTAMP", kind.name(), readable_type(other)))),
     }

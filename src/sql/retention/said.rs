@@ -93,6 +93,11 @@ pub(super) fn needs_ttl(option: &str) -> bool {
     matches!(option, "on_expiry" | "ttl_refresh")
 }
 
+/// Whether an option is the ttl itself.
+pub(super) fn is_ttl(option: &str) -> bool {
+    option == "state_ttl"
+}
+
 fn spelt(ttl: Ttl) -> String {
     ttl.map_or_else(|| "never".into(), format_duration)
 }

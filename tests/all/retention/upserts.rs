@@ -27,7 +27,7 @@ fn published(policy: Policy, events: &[(i64, Op, i64, i64)], until: i64, workers
     let runtime = Runtime::start(workers).expect("workers");
     let (to, updates) = channel();
     let plan = Plan::new(Node::Get { id, name: "s".into(), flow: Flow::Changes, times: vec![] }, row);
-    let dataflow = runtime.install(vec![Export::Subscribe { name: "q".into(), plan, to }], vec![input]).expect("a plan").id;
+    let dataflow = runtime.install(vec![Export::Subscribe { name: "q".into(), plan, to }], vec![input], false).expect("a plan").id;
     for (second, op, key, value) in events {
         runtime.advance(at(second * 1000, 1).max(runtime.now() + 1)).expect("time goes on");
         if !at_once {
