@@ -44,7 +44,8 @@ pub fn sort<C: Sealable>(containers: &[C], entries: &mut [Entry]) {
     while let Some((range, alike)) = open.pop() {
         let mut at = range.start;
         let entries = &mut entries[range];
-        match if entries.len() > FEW { beginning(containers, entries, alike) } else { Beginning::Ends } {
+        let beginning = if entries.len() > FEW { beginning(containers, entries, alike) } else { Beginning::Ends };
+        match beginning {
             Beginning::Whole => entries.sort_unstable_by_key(|entry| entry.time(containers)),
             Beginning::Ends => entries.sort_unstable_by(|a, b| {
                 let rows = Bytes(&a.row(containers)[alike..]).cmp(&Bytes(&b.row(containers)[alike..]));

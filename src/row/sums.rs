@@ -45,7 +45,7 @@ impl Shape {
     /// How many slots are at fixed places.
     #[inline(always)]
     fn dense(self) -> usize {
-        (self.added + self.extremes) as usize
+        self.added as usize + self.extremes as usize
     }
 
     /// The slots that are added up, the extremes and the sparse digits.
@@ -495,11 +495,10 @@ impl SumsContainer {
     /// What was put away, if it is sums.
     pub fn take(name: &str, from: &mut Taken<'_>) -> Option<Self> {
         let shape = Shape { added: u32::try_from(from.count()?).ok()?, extremes: u32::try_from(from.count()?).ok()? };
-        let fixed = shape.added as usize + shape.extremes as usize;
         let (rows, slots): (Vec<i64>, Vec<i64>) = (from.column(&format!("{name}: rows"))?, from.column(name)?);
         let bounds = Bounds::take(name, slots.len(), from).filter(|bounds| bounds.len() == rows.len())?;
         // After the fixed places come pairs.
-        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(fixed).is_some_and(|sparse| sparse % 2 == 0);
+        let is_sums = |sums: usize| bounds.range(sums).len().checked_sub(shape.dense()).is_some_and(|sparse| sparse % 2 == 0);
         (0..rows.len()).all(is_sums).then_some(SumsContainer { rows, shape, bounds, slots })
     }
 }
