@@ -475,13 +475,12 @@ mod tests {
     fn a_value_is_found_beside_batches_whose_keys_have_come_to_their_end() {
         use crate::row::Updates;
         use crate::row::spine::Pending;
-        use differential_dataflow::batcher::{Batcher, Extract};
         use differential_dataflow::trace::{Cursor, cursor::cursor_list};
         let batch = |rows: &[(&[u8], &[u8])]| {
             let (mut pending, mut updates) = (Pending::<Updates>::default(), Updates::default());
             rows.iter().for_each(|(key, value)| updates.push(key, value, 1, 1));
-            pending.insert(&mut updates);
-            pending.extract(timely::progress::Antichain::new().borrow()).0.unwrap()
+            pending.push(updates);
+            pending.seal(timely::progress::Antichain::new().borrow()).build().unwrap()
         };
         let (mut cursor, storage) = cursor_list(vec![batch(&[(b"a", b"1")]), batch(&[(b"b", b"1"), (b"b", b"2"), (b"b", b"3")])]);
         cursor.seek_key(&storage, Bytes(b"b"));

@@ -299,7 +299,6 @@ mod tests {
     use super::*;
     use crate::row::spine::Pending;
     use crate::row::{Diff, SumUpdates, Sums, Updates};
-    use differential_dataflow::batcher::{Batcher, Extract};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use std::collections::BTreeMap;
@@ -325,8 +324,8 @@ mod tests {
             for ((key, value), time, diff) in rows {
                 updates.push(&key.to_be_bytes(), &value.to_be_bytes(), time, diff);
             }
-            pending.insert(&mut updates);
-            let inner = pending.extract(Antichain::from_elem(upper).borrow()).0;
+            pending.push(updates);
+            let inner = pending.seal(Antichain::from_elem(upper).borrow()).build();
             let description = Description::new(Antichain::from_elem(self.upper), Antichain::from_elem(upper), Antichain::from_elem(0));
             self.trace.insert(Span::new(description, inner));
             self.upper = upper;
@@ -524,9 +523,9 @@ mod tests {
                 layout.add_rows(&mut sums, *count);
                 updates.push(&[*key], lower, sums);
             }
-            pending.insert(&mut updates);
+            pending.push(updates);
             let upper = Antichain::from_elem(lower + 1);
-            let inner = pending.extract(upper.borrow()).0;
+            let inner = pending.seal(upper.borrow()).build();
             trace.insert(Span::new(Description::new(Antichain::from_elem(lower), upper.clone(), Antichain::from_elem(0)), inner));
             trace.set_logical_compaction(Antichain::from_elem(lower).borrow());
             trace.set_physical_compaction(upper.borrow());

@@ -1,10 +1,9 @@
 //! Rows and sums in differential dataflow's traces.
 //!
-//! Traces are [`Reclaiming`] spines of [batches](super::batch). A batch of what has come is made by the [`Batcher`]s below:
-//! they keep containers as they came and sort *indices* when a frontier seals them, so that no row is moved or allocated
+//! Traces are [`Reclaiming`] spines of [batches](super::batch). A batch of what has come is made by [`Pending`]:
+//! it keeps containers as they came and sorts *indices* when a frontier seals them, so that no row is moved or allocated
 //! before it is written, in order and consolidated, to its batch.
 
-use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::operators::arrange::TraceAgent;
 use timely::progress::Antichain;
 use timely::progress::frontier::AntichainRef;
@@ -29,7 +28,6 @@ pub type SumTrace = TraceAgent<SumSpine>;
 /// Containers that wait for their times to be complete, for one kind of container.
 pub struct Pending<C> {
     containers: Vec<C>,
-    least: Antichain<Time>,
     /// What comes of times before this is dropped.
     begins: Time,
 }
@@ -112,7 +110,6 @@ impl<C: Sealable> Pending<C> {
     /// Takes the updates before `upper`, in order; the others stay.
     pub fn seal(&mut self, upper: AntichainRef<'_, Time>) -> Sealed<C> {
         let containers = std::mem::take(&mut self.containers);
-        self.least.clear();
         let mut entries = Vec::with_capacity(containers.iter().map(C::count).sum());
         let mut later = C::default();
         for (container, updates) in containers.iter().enumerate() {
@@ -123,7 +120,6 @@ impl<C: Sealable> Pending<C> {
                 if before(updates.at(index), upper) {
                     entries.push(Entry::new(container as u32, index as u32));
                 } else {
-                    self.least.insert(updates.at(index));
                     later.copy(updates, index);
                     if later.is_full() {
                         self.containers.push(std::mem::take(&mut later));
@@ -142,7 +138,7 @@ impl<C: Sealable> Pending<C> {
 impl<C> Pending<C> {
     /// Nothing yet, and what comes of times before `begins` is dropped.
     pub fn since(begins: Time) -> Self {
-        Pending { containers: Vec::new(), least: Antichain::new(), begins }
+        Pending { containers: Vec::new(), begins }
     }
 
     /// Whether nothing waits.
@@ -245,20 +241,4 @@ pub fn prefix(row: &[u8]) -> u64 {
 /// Whether a time comes before an upper bound; the empty frontier bounds nothing.
 fn before(time: Time, upper: AntichainRef<'_, Time>) -> bool {
     upper.first().is_none_or(|upper| time < *upper)
-}
-
-impl<C: Sealable> Batcher<C> for Pending<C> {
-    fn insert(&mut self, container: &mut C) {
-        self.containers.push(std::mem::take(container));
-    }
-}
-
-impl<C: Sealable> Extract for Pending<C> {
-    type Time = Time;
-    type Output = C::Batch;
-
-    fn extract<'a>(&'a mut self, upper: AntichainRef<'_, Time>) -> (Option<C::Batch>, AntichainRef<'a, Time>) {
-        let sealed = self.seal(upper);
-        (sealed.build(), self.least.borrow())
-    }
 }
