@@ -274,9 +274,11 @@ impl Checkpoints {
                 // While the engine is not well it has nothing to write.
                 if driver.check().is_ok() {
                     let error = durable.checkpoint(&driver).err();
-                    if error != told {
+                    // A disk that is full is so at another byte each time, and of another checkpoint.
+                    let what = error.as_ref().map(|error| error.to_string().replace(|c: char| c.is_ascii_digit(), ""));
+                    if what != told {
                         error.iter().for_each(&mut failed);
-                        told = error;
+                        told = what;
                     }
                 }
                 next = Instant::now() + interval;

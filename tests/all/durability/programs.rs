@@ -325,7 +325,7 @@ fn jobs_of_one_statement_start_anew_together_and_none_is_there_twice() {
     };
     let written = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a sink");
     program(&folder).after(&text("SUM(n)"), "INSERT INTO t VALUES (1, 10)", "SELECT n FROM v").expect("a run");
-    assert_eq!((written("a.csv"), written("b.csv")), ("+I,10\n".into(), "+I,1\n".into()));
+    assert_eq!((written("a.csv"), written("b.csv")), ("+I,\n-D,\n+I,10\n".into(), "+I,1\n".into()));
     let discarding = Program { discards: true, ..program(&folder) };
     for row in [2, 3] {
         discarding.after(&text("MAX(n)"), &format!("INSERT INTO t VALUES ({row}, 1)"), "SELECT n FROM v").expect("another run");
