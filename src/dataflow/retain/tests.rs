@@ -13,8 +13,8 @@ use arrow::datatypes::{DataType, TimeUnit};
 use super::*;
 use crate::dataflow::arrange::flatten;
 use crate::dataflow::join::map_containers;
-use crate::plan::{Closes, Column, Refresh, RowType};
-use crate::row::{Updates, UpdatesBuilder, instant_bytes};
+use crate::plan::{Closes, Column, Refresh, RowType, Scope};
+use crate::row::{Diff, Updates, UpdatesBuilder, instant_bytes};
 
 fn ttl(ttl: u64) -> Retention {
     Retention { scope: Scope::Group, ttl: Some(ttl), ttl_max: None, refresh: Refresh::Write, closes: None, history: 0 }

@@ -6,7 +6,10 @@
 //!
 //! What has come and is due between the same two frontiers takes that place at the first instant after them.
 
-use super::{Asked, Forgetting, NameHash, Remembered, Round, ScopeId, Scopes, scope_of};
+use super::round::{Round, scope_of};
+use super::scopes::{ScopeId, Scopes};
+use super::table::NameHash;
+use super::{Asked, Forgetting, Remembered};
 use crate::engine::time;
 use crate::plan::Scope;
 use crate::row::spine::{Sealed, prefix};
