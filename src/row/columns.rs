@@ -7,7 +7,7 @@ use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::{Upds, Vals};
 
 use super::batch::{RowBatch, RowStorage, SumBatch, SumStorage, UpdateLists};
-use super::{ByteRows, Offsets, SumsContainer, Updates};
+use super::{ByteRows, Offsets, SumsContainer};
 use crate::checkpoint::segment::{Column, Plain, Segment};
 
 /// Columns to write.
@@ -107,20 +107,4 @@ impl AsColumns for SumBatch {
 /// Whether lists of updates are there for so many rows, none of them the like of one before it where there is none.
 fn is_sound<D: BatchContainer>(upds: &UpdateLists<D>, rows: usize, changes: usize) -> bool {
     upds.offs.lists(rows, upds.times.len()) && upds.times.len() == changes && (rows == 0 || upds.offs.index(1) > 0)
-}
-
-impl AsColumns for Updates {
-    fn put<'a>(&'a self, to: &mut Columns<'a>) {
-        let (bytes, [ends, splits], times, diffs) = self.parts();
-        to.put("bytes", bytes);
-        to.put("ends", ends);
-        to.put("splits", splits);
-        to.put("times", times);
-        to.put("diffs", diffs);
-    }
-
-    fn take(from: &mut Taken<'_>) -> Option<Self> {
-        let (bytes, ends, splits) = (from.column("bytes")?, from.column("ends")?, from.column("splits")?);
-        Updates::of_parts(bytes, [ends, splits], from.column("times")?, from.column("diffs")?)
-    }
 }

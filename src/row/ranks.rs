@@ -175,7 +175,8 @@ mod tests {
         for column in columns() {
             let data_type = column.data_type();
             assert!(has_rank(data_type));
-            let rows = RowConverter::new(vec![SortField::new(data_type.clone())]).unwrap().convert_columns(&[column.clone()]).unwrap();
+            let rows =
+                RowConverter::new(vec![SortField::new(data_type.clone())]).unwrap().convert_columns(std::slice::from_ref(&column)).unwrap();
             let rank = ranks(&column).unwrap();
             let present: Vec<usize> = (0..column.len()).filter(|row| column.is_valid(*row)).collect();
             for (a, b) in present.iter().flat_map(|a| present.iter().map(move |b| (*a, *b))) {

@@ -9,6 +9,7 @@ use timely::dataflow::channels::pushers::exchange::Distributor;
 use timely::dataflow::channels::{ContainerBytes, Message};
 use timely::progress::Stamp;
 
+use super::columns::{AsColumns, Columns, Taken};
 use super::{Diff, Sums, Time};
 
 /// Updates of a collection: rows as bytes, each the bytes of its key followed by those of its value, with a time and a
@@ -135,22 +136,28 @@ impl Updates {
         self.bytes.capacity() + 4 * (self.ends.capacity() + self.splits.capacity()) + 8 * (self.times.capacity() + self.diffs.capacity())
     }
 
-    /// All of it as columns: bytes, the ends of rows and of their keys, times, diffs.
-    pub fn parts(&self) -> (&Vec<u8>, [&Vec<u32>; 2], &Vec<Time>, &Vec<Diff>) {
-        (&self.bytes, [&self.ends, &self.splits], &self.times, &self.diffs)
+    fn push_from(&mut self, other: &Updates, index: usize) {
+        self.push(other.key(index), other.value(index), other.time(index), other.diff(index));
+    }
+}
+
+impl AsColumns for Updates {
+    fn put<'a>(&'a self, to: &mut Columns<'a>) {
+        to.put("bytes", &self.bytes);
+        to.put("ends", &self.ends);
+        to.put("splits", &self.splits);
+        to.put("times", &self.times);
+        to.put("diffs", &self.diffs);
     }
 
-    /// What has these parts; None if nothing can have.
-    pub fn of_parts(bytes: Vec<u8>, [ends, splits]: [Vec<u32>; 2], times: Vec<Time>, diffs: Vec<Diff>) -> Option<Self> {
+    fn take(from: &mut Taken<'_>) -> Option<Self> {
+        let (bytes, ends, splits): (Vec<u8>, Vec<u32>, Vec<u32>) = (from.column("bytes")?, from.column("ends")?, from.column("splits")?);
+        let (times, diffs): (Vec<Time>, Vec<Diff>) = (from.column("times")?, from.column("diffs")?);
         let are_as_many = [ends.len(), splits.len(), diffs.len()].iter().all(|len| *len == times.len());
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let in_order = starts.zip(&splits).zip(&ends).all(|((start, split), end)| start <= *split && split <= end);
         let fits = ends.last().map_or(0, |end| *end as usize) == bytes.len();
         (are_as_many && in_order && fits).then_some(Updates { bytes, ends, splits, times, diffs })
-    }
-
-    fn push_from(&mut self, other: &Updates, index: usize) {
-        self.push(other.key(index), other.value(index), other.time(index), other.diff(index));
     }
 }
 

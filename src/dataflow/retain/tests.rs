@@ -114,12 +114,15 @@ fn version(at: i64) -> Vec<u8> {
 /// A version of a key that comes (or goes) at an instant.
 type Change = (u64, u8, i64, Diff);
 
+/// What comes of it: when, under which key, of which version, and how many.
+type Said = (Time, u8, i64, Diff);
+
 /// What an arrangement of versions gives up to each of these frontiers, and how many scopes it has then.
-fn given(changes: &[Change], frontiers: &[u64]) -> Vec<(Vec<(Time, u8, i64, Diff)>, u64)> {
+fn given(changes: &[Change], frontiers: &[u64]) -> Vec<(Vec<Said>, u64)> {
     let (changes, frontiers) = (changes.to_vec(), frontiers.to_vec());
     timely::execute_directly(move |worker| {
         let (retention, row) = versions();
-        let rows: Rc<RefCell<Vec<(Time, u8, i64, Diff)>>> = Rc::default();
+        let rows: Rc<RefCell<Vec<Said>>> = Rc::default();
         let into = Rc::clone(&rows);
         let (mut input, probe, keeper) = worker.dataflow::<Time, _, _>(|scope| {
             let (input, stream) = scope.new_input_with_builder::<UpdatesBuilder>();

@@ -230,7 +230,7 @@ fn a_damaged_file_of_rows_that_both_checkpoints_name_is_an_error_with_its_name()
     let rows = files(folder.path(), "rows-");
     assert!(!rows.is_empty());
     rows.iter().for_each(|file| damage(file));
-    let error = count(folder.path(), 40_000).err().expect("the rows are damaged").to_string();
+    let error = count(folder.path(), 40_000).expect_err("the rows are damaged").to_string();
     assert!(
         error.contains("is whole: ") && error.contains(&rows[0].file_name().expect("a name").to_string_lossy().into_owned()),
         "{error}"

@@ -86,10 +86,10 @@ fn a_view_that_has_changed_in_substance_is_refused_by_name_and_loses_nothing() {
         "CREATE VIEW v WITH (state_ttl = '10 s') AS SELECT k, SUM(n) AS n FROM t GROUP BY k;",
         "CREATE MATERIALIZED VIEW v WITH (state_ttl = '10 s') AS SELECT k, SUM(n) AS m FROM t GROUP BY k;",
     ] {
-        let error = program(&folder).run(&format!("{TABLE}{other}")).err().expect("it has changed").to_string();
+        let error = program(&folder).run(&format!("{TABLE}{other}")).expect_err("it has changed").to_string();
         assert!(error.contains("view 'v' is not what it was") && error.contains("--discard-changed"), "{error}");
     }
-    let error = program(&folder).run(&format!("CREATE TABLE t (k INT, n INT);{VIEW}")).err().expect("it has changed").to_string();
+    let error = program(&folder).run(&format!("CREATE TABLE t (k INT, n INT);{VIEW}")).expect_err("it has changed").to_string();
     assert!(error.contains("table 't' is not what it was"), "{error}");
     assert_eq!(program(&folder).after(&format!("{TABLE}{VIEW}"), "", SELECT).expect("as before"), ["(2, 20)"]);
 }
@@ -179,7 +179,7 @@ fn a_setting_that_a_view_was_made_under_is_the_programs_again() {
     let then = "INSERT INTO t VALUES (1, 10); ADVANCE BY '15 s'; INSERT INTO t VALUES (2, 20);";
     assert_eq!(program(&folder).after(&text, then, SELECT).expect("a run"), ["(2, 20)"]);
     assert_eq!(program(&folder).after(&text, "", SELECT).expect("a run"), ["(2, 20)"]);
-    let error = program(&folder).run(&text.replace("10 s", "20 s")).err().expect("it remembers for longer").to_string();
+    let error = program(&folder).run(&text.replace("10 s", "20 s")).expect_err("it remembers for longer").to_string();
     assert!(error.contains("view 'v' is not what it was"), "{error}");
 }
 
@@ -246,10 +246,10 @@ fn a_file_that_was_written_and_is_shorter_than_it_was_is_named() {
     program(&folder).after(&text, "INSERT INTO t VALUES (2, 20)", "SELECT k FROM t").expect("a run");
     assert_eq!(std::fs::read_to_string(&path).expect("a sink"), "1,10\n2,20\n");
     std::fs::write(&path, "1").expect("a sink");
-    let error = program(&folder).run(&text).err().expect("it is shorter").to_string();
+    let error = program(&folder).run(&text).expect_err("it is shorter").to_string();
     assert!(error.contains("table 'out'") && error.contains("it has only 1 bytes"), "{error}");
     std::fs::remove_file(&path).expect("a sink");
-    let error = program(&folder).run(&text).err().expect("it is gone").to_string();
+    let error = program(&folder).run(&text).expect_err("it is gone").to_string();
     assert!(error.contains("table 'out'") && error.contains("out.csv was left at byte 10"), "{error}");
 }
 
@@ -267,7 +267,7 @@ fn an_error_of_a_row_that_stands_when_the_state_is_saved_stands_afterwards_until
         drop(engine);
         let state = folder.path().join("state");
         let engine = Engine::builder().clock(Clock::Manual).workers(3 - workers).state(&state).build().expect("it begins again");
-        let error = engine.query(SELECT).err().expect("the error stands").to_string();
+        let error = engine.query(SELECT).expect_err("the error stands").to_string();
         assert!(error.contains("zero"), "{error}");
         assert_eq!(shown(&engine, "SELECT k, n, op FROM log").expect("rows"), ["(1, 10, '+I')"], "what came with it is held back");
         engine.execute("INSERT INTO t VALUES (4, 50); DELETE FROM t WHERE n = 0").expect("the row goes");
