@@ -212,8 +212,7 @@ impl Engine {
         self.with_session(Session::forget_the_rest)
     }
 
-    /// Writes a checkpoint, and waits until it is on disk; None if nothing has happened since the last one. What is to flow flows
-    /// first.
+    /// Writes a checkpoint, and waits until it is on disk; None if nothing has happened since the last one.
     ///
     /// # Errors
     ///
@@ -222,10 +221,7 @@ impl Engine {
         let Some(durable) = &self.0.0.durable else {
             return Err(Error::invalid("a checkpoint needs a folder for the state: see Builder::state"));
         };
-        self.with_session(|session| {
-            session.prepare()?;
-            session.flow()
-        })?;
+        self.with_session(Session::prepare)?;
         durable.checkpoint(&self.0.0.driver)
     }
 

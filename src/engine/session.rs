@@ -209,7 +209,6 @@ impl Session {
             return Err(Error::invalid("CHECKPOINT needs a folder for the state: weir run --state DIR, or Builder::state"));
         };
         self.check_no_transaction("CHECKPOINT")?;
-        self.flow()?;
         self.catch_up()?;
         let written = durable.checkpoint(&self.driver)?;
         Ok(Outcome::Done(
