@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TransformedResult};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DataFusionError, Result};
 use datafusion_expr::expr::{Sort as SortExpr, WindowFunction};
 use datafusion_expr::logical_plan::{Distinct, DistinctOn, LogicalPlanBuilder, Sort};
@@ -57,7 +57,7 @@ pub(super) fn apply(plan: LogicalPlan, purpose: Purpose, whole_rows: bool) -> cr
     let plan = analyzer(purpose).execute_and_check(plan, &options, |_, _| {}).map_err(planning)?;
     // Without a start time no rule folds a clock into the plan.
     let context = OptimizerContext::new_with_config_options(Arc::new(options)).without_query_execution_start_time();
-    let plan = optimizer(whole_rows).optimize(plan, &context, |_, _| {}).map_err(lost)?;
+    let plan = optimizer(whole_rows, filters_what_it_computes(&plan)).optimize(plan, &context, |_, _| {}).map_err(lost)?;
     // A subquery knows its outer columns by the types they had before coercion.
     let plan = TypeCoercion::new().analyze(plan, context.options().as_ref()).map_err(lost)?;
     Clocks.analyze(plan, context.options().as_ref()).map_err(planning)
@@ -88,8 +88,27 @@ fn analyzer(purpose: Purpose) -> Analyzer {
     analyzer
 }
 
-/// What makes it one that can be lowered, and a good one.
-fn optimizer(whole_rows: bool) -> Optimizer {
+/// Whether an aggregate's FILTER keeps a computed argument from rows for which it may fail. What stands in several aggregates
+/// would be computed below all of them, of every row.
+fn filters_what_it_computes(plan: &LogicalPlan) -> bool {
+    let is_computed = |argument: &Expr| !matches!(argument, Expr::Column(_) | Expr::Literal(..));
+    let is_filtered = |expr: &Expr| {
+        expr.exists(|expr| {
+            Ok(matches!(expr, Expr::AggregateFunction(function) if function.params.filter.is_some() && function.params.args.iter().any(is_computed)))
+        })
+    };
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            found |= aggregate.aggr_expr.iter().map(is_filtered).collect::<Result<Vec<_>>>()?.contains(&true);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found || walked.is_err()
+}
+
+/// What makes it one that can be lowered, and a good one; with each thing `apart` that is computed in several places.
+fn optimizer(whole_rows: bool, apart: bool) -> Optimizer {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(RewriteSetComparison::new()),
         Arc::new(OptimizeUnions::new()),
@@ -110,8 +129,10 @@ fn optimizer(whole_rows: bool) -> Optimizer {
         Arc::new(PropagateEmptyRelation::new()),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(PushDownFilter::new()),
-        Arc::new(CommonSubexprEliminate::new()),
     ];
+    if !apart {
+        rules.push(Arc::new(CommonSubexprEliminate::new()));
+    }
     if !whole_rows {
         rules.push(Arc::new(OptimizeProjections::new()));
     }
