@@ -151,7 +151,7 @@ impl Store {
             all: 0,
             new: 0,
         };
-        let states = states.iter().map(|state| writing.state(state)).collect::<Result<Vec<_>>>()?;
+        let states = states.into_iter().map(|state| writing.state(state)).collect::<Result<Vec<_>>>()?;
         let manifest = Manifest { weir: env!("CARGO_PKG_VERSION").to_owned(), now, workers, session, states };
         let text = serde_json::to_vec(&manifest).map_err(|error| Error::invalid(format!("the manifest cannot be written: {error}")))?;
         writing.main.write(MANIFEST, &[("json", (&text).into())])?;
@@ -212,8 +212,9 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    fn state(&mut self, saved: &WorkerState) -> Result<StateOnDisk> {
-        let State { rows, sums, apart, counts, due } = &saved.state;
+    fn state(&mut self, mut saved: WorkerState) -> Result<StateOnDisk> {
+        saved.state.complete();
+        let State { rows, sums, apart, counts, due, .. } = &saved.state;
         Ok(StateOnDisk {
             worker: saved.worker,
             dataflow: saved.dataflow,
@@ -316,6 +317,7 @@ impl Files<'_> {
             apart: saved.apart.iter().map(|at| self.take(at)).collect::<Result<_>>()?,
             counts: saved.counts,
             due: saved.due,
+            later: None,
         };
         Ok(WorkerState { worker: saved.worker, dataflow: saved.dataflow, number: saved.number, name: saved.name, state })
     }

@@ -91,8 +91,8 @@ impl Forgetting {
 
     /// The scopes and the counts, for a checkpoint.
     fn state(&self) -> State {
-        let (apart, due) = self.scopes.saved();
-        State { apart, due, counts: vec![self.expired, self.late_retractions], ..State::default() }
+        let scopes = self.scopes.snapshot();
+        State { later: Some(Box::new(|| scopes.saved())), counts: vec![self.expired, self.late_retractions], ..State::default() }
     }
 
     /// How it is.

@@ -30,11 +30,16 @@ pub struct State {
     pub sums: Vec<Piece<SumBatch>>,
     /// Rows beside them, whose times and diffs mean what the operator says.
     pub apart: Vec<Updates>,
+    /// What gives them and `due`, where that takes its time.
+    pub later: Option<Later>,
     /// Counts, in the operator's order.
     pub counts: Vec<u64>,
     /// The first and the last instant at which something of it is due, in milliseconds since the epoch.
     pub due: Option<(u64, u64)>,
 }
+
+/// Rows apart, with the first and the last instant at which one is due, when there is time for them.
+pub type Later = Box<dyn FnOnce() -> (Vec<Updates>, Option<(u64, u64)>) + Send>;
 
 /// A batch of a trace.
 pub struct Piece<B> {
@@ -61,10 +66,15 @@ impl Saved for SumBatch {
 }
 
 impl State {
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.sums.is_empty() && self.apart.iter().all(Updates::is_empty) && self.counts.is_empty()
+    /// Has all rows apart that there are.
+    pub fn complete(&mut self) {
+        if let Some(later) = self.later.take() {
+            let (apart, due) = later();
+            self.apart.extend(apart);
+            self.due = self.due.or(due);
+        }
     }
+
 
     /// Adds the batches of a trace.
     pub fn add_trace<B: Saved>(&mut self, trace: &TraceAgent<Reclaiming<B>>) {

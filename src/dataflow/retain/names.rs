@@ -34,7 +34,7 @@ impl Name {
 }
 
 /// Long names, end to end in blocks, each with its length before it and that of its key.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Names {
     blocks: Vec<Vec<u8>>,
     live: usize,

@@ -203,22 +203,12 @@ impl Scopes {
         *self = anew;
     }
 
-    /// The live scopes, each a row of its name and, as its time, when it is due; and the first and the last time at which one is.
-    pub fn saved(&self) -> (Vec<Updates>, Option<(u64, u64)>) {
-        let mut all = UpdatesBuilder::default();
-        let mut bounds: Option<(u64, u64)> = None;
-        for (_, id) in self.table.iter() {
-            let ((bytes, key_len), due) = (self.name(id), self.due(id));
-            let (key, rest) = bytes.split_at(key_len);
-            all.push(key, &[rest], due, 1);
-            if due <= LAST_INSTANT.unsigned_abs() {
-                bounds = Some(bounds.map_or((due, due), |(first, last)| (first.min(due), last.max(due))));
-            }
-        }
-        (all.into_containers(), bounds)
+    /// The live scopes as they are now, copied as they lie: to take them apart takes its time, and need not be done here.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { records: self.records.clone(), free: self.free.clone(), names: self.names.clone() }
     }
 
-    /// Scopes that were [saved](Scopes::saved) come back, with the deadlines that they had.
+    /// Scopes that were [saved](Snapshot::saved) come back, with the deadlines that they had.
     pub fn restore(&mut self, saved: &Updates) {
         for index in 0..saved.len() {
             let scope = saved.row(index);
@@ -258,7 +248,35 @@ impl Scopes {
     }
 }
 
+/// Scopes as they were at a moment.
+pub struct Snapshot {
+    records: Chunked<Record>,
+    free: Vec<ScopeId>,
+    names: Names,
+}
+
+impl Snapshot {
+    /// The scopes, each a row of its name and, as its time, when it is due; and the first and the last time at which one is.
+    pub fn saved(self) -> (Vec<Updates>, Option<(u64, u64)>) {
+        let mut is_live = vec![true; self.records.len()];
+        self.free.iter().for_each(|id| is_live[*id as usize] = false);
+        let mut all = UpdatesBuilder::default();
+        let mut bounds: Option<(u64, u64)> = None;
+        for id in (0..self.records.len() as ScopeId).filter(|id| is_live[*id as usize]) {
+            let Record { name, due } = self.records.get(id);
+            let (bytes, key_len) = self.names.get(name);
+            let (key, rest) = bytes.split_at(key_len);
+            all.push(key, &[rest], *due, 1);
+            if *due <= LAST_INSTANT.unsigned_abs() {
+                bounds = Some(bounds.map_or((*due, *due), |(first, last)| (first.min(*due), last.max(*due))));
+            }
+        }
+        (all.into_containers(), bounds)
+    }
+}
+
 /// A list that grows by pieces, so that it never holds twice what it needs.
+#[derive(Clone)]
 struct Chunked<T> {
     chunks: Vec<Vec<T>>,
 }
