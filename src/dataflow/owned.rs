@@ -83,6 +83,12 @@ impl<B: Saved> Owned<B> {
             output.session_with_builder(capability).give_container(&mut self.found);
             self.found.clear();
         }
+        // What comes before has been written, or found: time is not held for it, also where nothing is written for a while.
+        if let (Some(lower), Some(held)) = (self.lower.elements().first(), &mut self.capability)
+            && held.time() < lower
+        {
+            held.downgrade(lower);
+        }
         PartialOrder::less_than(&self.lower.borrow(), &frontier)
     }
 

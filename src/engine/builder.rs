@@ -135,6 +135,7 @@ impl Builder {
             restoring: None,
             discards_changed: self.discards_changed,
             undone: Vec::new(),
+            discarding: None,
             is_gated: false,
         };
         let restored = checkpoint.map(|checkpoint| {

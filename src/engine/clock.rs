@@ -43,6 +43,8 @@ pub(super) struct Timeline {
     state: Mutex<State>,
     /// Rows added since the dataflow was last seen to have worked everything off.
     in_flight: AtomicU64,
+    /// How many steps there have been.
+    steps: AtomicU64,
 }
 
 struct State {
@@ -66,7 +68,7 @@ impl Timeline {
     pub fn new(runtime: Runtime, clock: Option<Clock>, tick: Option<Duration>) -> Result<Self> {
         runtime.advance(time::at(0, FIRST_DATA_STEP))?;
         let state = State { chosen: clock, has_watermark: false, tick, flowed: false, frozen: false, marks: Watermarks::default() };
-        Ok(Timeline { runtime, state: Mutex::new(state), in_flight: AtomicU64::new(0) })
+        Ok(Timeline { runtime, state: Mutex::new(state), in_flight: AtomicU64::new(0), steps: AtomicU64::new(0) })
     }
 
     /// Asks the runtime something between two steps. A question that completes what came at the present time would
@@ -107,9 +109,17 @@ impl Timeline {
         Ok((self.runtime.save(dataflows)?, state.marks.saved(readings)))
     }
 
+    /// How many steps there have been, for those who would like to know whether anything has happened.
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
     /// What a checkpoint had of the watermarks comes back.
     pub fn restore_marks(&self, marks: Marks, readings: &Readings) {
-        lock(&self.state).marks.restore(marks, readings);
+        let mut state = lock(&self.state);
+        state.marks.restore(marks, readings);
+        // Where time has moved, the clock is what it is.
+        state.flowed |= self.runtime.now() > time::at(0, FIRST_DATA_STEP);
     }
 
     /// Keeps time where it is, or lets it go on.
@@ -162,6 +172,7 @@ impl Timeline {
     pub fn step<T>(&self, rows: u64, add: impl FnOnce(&mut Moment<'_>) -> Result<T>) -> Result<T> {
         let mut state = lock(&self.state);
         state.flowed = true;
+        self.steps.fetch_add(1, Ordering::Relaxed);
         self.follow(&state)?;
         let present = self.runtime.now();
         let next = after(present, state.clock())?;

@@ -8,11 +8,9 @@
 //! What is not rows is the *journal*: the statements that defined what there is, in order, and when what they defined was built. A
 //! restart runs them again, with the numbers that they had, so that the same dataflows come to be, each of which finds its state.
 //!
-//! Then the program is run again, since that is what whoever starts it does. [`Session::run_again`] passes over what the journal
-//! has: a definition that is there, a change of rows that was made. What a program does not say any longer is told by
-//! [`Session::forget_the_rest`].
+//! Then the program is run again, since that is what whoever starts it does: see the module `rerun`.
 //!
-//! Locks are taken in this order: session, gate, sources, timeline, journal, store.
+//! Locks are taken in this order: session, writing, gate, sources, timeline, journal, store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,6 +26,7 @@ use super::changelog::Log;
 use super::driver::{Driver, Positions};
 use super::gate::Keeper;
 use super::lock;
+use super::rerun::Left;
 use super::runtime::{DataflowId, Snapshot, Time};
 use super::session::Session;
 use super::table::Storage;
@@ -39,7 +38,8 @@ use crate::dataflow::state::State;
 use crate::error::{Error, Result};
 use crate::plan::RelationId;
 use crate::sql;
-use crate::sql::statement::{DropKind, Parsed, Statement};
+use crate::sql::retention::Defaults;
+use crate::sql::statement::{Parsed, Statement};
 
 /// The dataflow that the rows of changelogs are said to be of.
 const CHANGELOGS: u64 = u64::MAX;
@@ -50,29 +50,34 @@ pub(super) struct Durable {
     journal: Mutex<Journal>,
     /// Held while a statement changes something.
     gate: Mutex<()>,
+    /// Held from when a checkpoint is taken until it is written: the newest on disk is the one that was taken last.
+    writing: Mutex<()>,
 }
 
 /// What the statements have come to, and where it goes.
 #[derive(Default)]
-struct Journal {
+pub(super) struct Journal {
     entries: Vec<Entry>,
     /// Of the last checkpoint that was written.
     written: Option<Taken>,
     sinks: BTreeMap<String, Keeper>,
     changelogs: BTreeMap<String, Arc<Log>>,
     numbers: Numbers,
-    /// Of what an earlier run of the program has left, that which the program has not said again.
-    unclaimed: Vec<Entry>,
+    /// What an earlier run of the program has left, while the program is run again.
+    pub left: Left,
 }
 
-/// How many entries the journal had when a checkpoint was taken, and the time.
-type Taken = (usize, Time);
+/// What there was when a checkpoint was taken: so many entries of the journal, the time, and so many steps. (Rows that come ahead
+/// of an event clock are a step that moves no time.)
+type Taken = (usize, Time, u64);
 
 /// Something that happened to what is defined.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Entry {
-    /// A statement that defines something, and the numbers that came next before it.
-    Defined { text: String, numbers: Numbers },
+    /// A statement that defines something, the numbers that came next before it, and what SET had said of memory.
+    Defined { text: String, numbers: Numbers, under: Defaults },
+    /// Something was dropped because the program says it no longer, or otherwise.
+    Discarded { text: String, numbers: Numbers, what: Defined },
     /// Dataflows were built, by number, each for these members.
     Built { dataflows: Vec<(u64, Vec<Member>)> },
     /// A statement of a program that did something and is not to do it again.
@@ -89,8 +94,8 @@ pub(super) struct Numbers {
 }
 
 /// Something that a statement defines.
-#[derive(Debug, Clone, PartialEq)]
-enum Defined {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Defined {
     Table(String),
     View(String),
     /// A job into this sink.
@@ -118,7 +123,7 @@ pub(super) struct Restoring {
 
 impl Defined {
     /// What a statement defines.
-    fn by(statement: &Statement) -> Vec<Self> {
+    pub fn by(statement: &Statement) -> Vec<Self> {
         match statement {
             Statement::CreateTable(create) => vec![Defined::Table(create.name.clone())],
             Statement::CreateView(create) => vec![Defined::View(create.name.clone())],
@@ -128,7 +133,7 @@ impl Defined {
         }
     }
 
-    fn is_there(&self, catalog: &Catalog) -> bool {
+    pub fn is_there(&self, catalog: &Catalog) -> bool {
         match self {
             Defined::Table(name) => catalog.find_table(name).is_some(),
             Defined::View(name) => catalog.find_view(name).is_some(),
@@ -149,16 +154,16 @@ impl fmt::Display for Defined {
 
 impl Entry {
     /// What it defines.
-    fn defines(&self) -> Vec<Defined> {
+    pub fn defines(&self) -> Vec<Defined> {
         match self {
             Entry::Defined { text, .. } => parsed(text).map_or(vec![], |parsed| Defined::by(&parsed.statement)),
-            Entry::Built { .. } | Entry::Done { .. } => vec![],
+            Entry::Discarded { .. } | Entry::Built { .. } | Entry::Done { .. } => vec![],
         }
     }
 }
 
 /// The statement of a text that was one.
-fn parsed(text: &str) -> Result<Parsed> {
+pub(super) fn parsed(text: &str) -> Result<Parsed> {
     let statement = sql::statements(text).next();
     statement.unwrap_or_else(|| Err(Error::invalid(format!("the journal has '{text}', which is no statement"))))
 }
@@ -187,7 +192,7 @@ impl Restoring {
 
 impl Durable {
     pub fn new(store: Store) -> Self {
-        Durable { store: Mutex::new(store), journal: Mutex::default(), gate: Mutex::new(()) }
+        Durable { store: Mutex::new(store), journal: Mutex::default(), gate: Mutex::new(()), writing: Mutex::new(()) }
     }
 
     /// Keeps checkpoints out as long as it is held.
@@ -195,8 +200,14 @@ impl Durable {
         lock(&self.gate)
     }
 
+    /// What the statements have come to.
+    pub fn journal(&self) -> MutexGuard<'_, Journal> {
+        lock(&self.journal)
+    }
+
     /// Writes a checkpoint of what there is; None where nothing has happened since the last one.
     pub fn checkpoint(&self, driver: &Driver) -> Result<Option<Summary>> {
+        let _writing = lock(&self.writing);
         let Some((checkpoint, taken)) = self.take(driver)? else { return Ok(None) };
         let summary = lock(&self.store).write(checkpoint)?;
         lock(&self.journal).written = Some(taken);
@@ -208,7 +219,8 @@ impl Durable {
         let _gate = self.gate();
         driver.between_rounds(|sources| {
             let journal = lock(&self.journal);
-            if sources.are_halfway || journal.written == Some((journal.entries.len(), driver.runtime().now())) {
+            let present = (journal.entries.len(), driver.runtime().now(), driver.timeline().steps());
+            if sources.are_halfway || journal.written == Some(present) {
                 return Ok(None);
             }
             let (snapshot, marks) = driver.timeline().save(journal.dataflows(), &sources.followers)?;
@@ -226,7 +238,7 @@ impl Durable {
                 positions: sources.positions.iter().map(|((dataflow, source), at)| (dataflow.0, source.0, at.clone())).collect(),
                 sinks,
             };
-            let taken = (journal.entries.len(), now);
+            let taken = (journal.entries.len(), now, driver.timeline().steps());
             let session = serde_json::to_value(saved).map_err(|error| Error::invalid(format!("the journal cannot be written: {error}")))?;
             Ok(Some((Checkpoint { number: 0, now, workers, session, states }, taken)))
         })
@@ -262,9 +274,11 @@ impl Checkpoints {
                 // While the engine is not well it has nothing to write.
                 if driver.check().is_ok() {
                     let error = durable.checkpoint(&driver).err();
-                    if error != told {
+                    // A disk that is full is so at another byte each time, and of another checkpoint.
+                    let what = error.as_ref().map(|error| error.to_string().replace(|c: char| c.is_ascii_digit(), ""));
+                    if what != told {
                         error.iter().for_each(&mut failed);
-                        told = error;
+                        told = what;
                     }
                 }
                 next = Instant::now() + interval;
@@ -296,36 +310,13 @@ impl Journal {
         self.changelogs = catalog.tables().filter_map(|table| Some((table.name.clone(), log(&table.storage)?))).collect();
     }
 
-    /// Whether an earlier run has left what a statement says, which from now on is said again.
-    fn claim(&mut self, text: &str) -> bool {
-        let said = |entry: &Entry| match entry {
-            Entry::Defined { text: before, .. } | Entry::Done { text: before } => sql::is_same(before, text),
-            Entry::Built { .. } => false,
-        };
-        let found = self.unclaimed.iter().position(said);
-        found.map(|at| self.unclaimed.remove(at)).is_some()
-    }
-
-    /// What an earlier run has said of something instead.
-    fn unclaimed_definition(&self, defined: &Defined) -> Option<String> {
-        self.unclaimed.iter().rev().find_map(|entry| match entry {
-            Entry::Defined { text, .. } if entry.defines().contains(defined) => Some(text.clone()),
-            _ => None,
-        })
-    }
-
-    /// What an earlier run has said of something is not to be said again.
-    fn disclaim(&mut self, defined: &Defined) {
-        self.unclaimed.retain(|entry| !entry.defines().contains(defined));
-    }
-
     /// The dataflows that a restart builds.
     fn dataflows(&self) -> BTreeSet<u64> {
         let built = self.entries.iter().flat_map(|entry| match entry {
             Entry::Built { dataflows } => dataflows.iter().map(|(dataflow, _)| *dataflow).collect::<Vec<_>>(),
             // A table's, if it has one.
             Entry::Defined { numbers, .. } => vec![numbers.dataflow],
-            Entry::Done { .. } => vec![],
+            Entry::Discarded { .. } | Entry::Done { .. } => vec![],
         });
         built.collect()
     }
@@ -336,15 +327,17 @@ impl Session {
     /// if it is a program's, that it is done.
     pub fn run_for_keeps(&mut self, parsed: &Parsed, engine: Weak<Shared>, is_program: bool) -> Result<Outcome> {
         let Some(durable) = self.durable.clone() else { return self.dispatch(parsed, engine) };
-        let numbers = self.numbers();
+        let (numbers, under) = (self.numbers(), self.defaults.clone());
         let gate = durable.gate();
         self.is_gated = true;
         let ran = self.dispatch(parsed, engine);
         self.is_gated = false;
         if let Ok(outcome) = &ran {
             let mut journal = lock(&durable.journal);
-            if defines(&parsed.statement, outcome) {
-                journal.entries.push(Entry::Defined { text: parsed.text.clone(), numbers });
+            if let Some(what) = &self.discarding {
+                journal.entries.push(Entry::Discarded { text: parsed.text.clone(), numbers, what: what.clone() });
+            } else if defines(&parsed.statement, outcome) {
+                journal.entries.push(Entry::Defined { text: parsed.text.clone(), numbers, under });
             } else if is_program {
                 self.undone.push(Entry::Done { text: parsed.text.clone() });
             }
@@ -358,106 +351,6 @@ impl Session {
         ran
     }
 
-    /// Runs a statement of a program that may have been run before: what it has left is not done again.
-    pub fn run_again(&mut self, statement: &Parsed, engine: Weak<Shared>) -> Result<Outcome> {
-        self.prepare()?;
-        let Some(durable) = self.durable.clone().filter(|_| !statement.statement.only_reads()) else {
-            return self.run(statement, engine);
-        };
-        if lock(&durable.journal).claim(&statement.text) {
-            return Ok(Outcome::Done("as before".to_owned()));
-        }
-        for defined in Defined::by(&statement.statement) {
-            let Some(before) = lock(&durable.journal).unclaimed_definition(&defined) else { continue };
-            if !defined.is_there(&self.catalog) {
-                continue;
-            }
-            if self.is_same_view(&statement.statement)? {
-                lock(&durable.journal).claim(&before);
-                return Ok(Outcome::Done("as before".to_owned()));
-            }
-            if !self.discards_changed {
-                return Err(Error::invalid(format!(
-                    "{defined} is not what it was when its state was saved, and what was kept of it does not fit: give it another name, or run with \
-                     --discard-changed, with which it and all that reads it start anew"
-                )));
-            }
-            self.discard(&defined)?;
-        }
-        self.run_for_keeps(statement, engine, true)
-    }
-
-    /// Whether a statement is of a view that computes what the one of that name does.
-    fn is_same_view(&self, statement: &Statement) -> Result<bool> {
-        let Statement::CreateView(create) = statement else { return Ok(false) };
-        let Some(before) = self.catalog.find_view(&create.name) else { return Ok(false) };
-        let now = self.plan_view(create, "")?;
-        Ok(now.plan.fingerprint() == before.plan.fingerprint() && now.materialized == before.materialized && now.schema == before.schema)
-    }
-
-    /// Drops something, and all that reads it; whatever is said of them later is new.
-    fn discard(&mut self, defined: &Defined) -> Result<()> {
-        let mut gone: BTreeSet<Member> = BTreeSet::new();
-        match defined {
-            Defined::View(name) => gone = self.catalog.dependents(name),
-            Defined::Job(sink) => gone.extend(self.catalog.jobs().filter(|job| job.sink == *sink).map(|job| Member::Job(job.name.clone()))),
-            Defined::Table(table) => {
-                gone.extend(
-                    self.catalog
-                        .jobs()
-                        .filter(|job| job.sink == *table || job.reads.contains(table))
-                        .map(|job| Member::Job(job.name.clone())),
-                );
-                let readers: Vec<String> =
-                    self.catalog.views().filter(|view| view.reads.contains(table)).map(|view| view.name.clone()).collect();
-                readers.iter().for_each(|view| gone.extend(self.catalog.dependents(view)));
-            }
-        }
-        // Readers before what they read.
-        let jobs: Vec<String> =
-            gone.iter().filter_map(|member| if let Member::Job(name) = member { Some(name.clone()) } else { None }).collect();
-        for job in jobs {
-            let sink = self.catalog.job(&job)?.sink.clone();
-            self.drop_for_keeps(DropKind::Job, &job, Defined::Job(sink))?;
-        }
-        let mut views: Vec<String> =
-            gone.into_iter().filter_map(|member| if let Member::View(name) = member { Some(name) } else { None }).collect();
-        while let Some(at) = views.iter().position(|view| self.catalog.readers(view).is_empty()) {
-            let view = views.swap_remove(at);
-            self.drop_for_keeps(DropKind::View, &view, Defined::View(view.clone()))?;
-        }
-        match defined {
-            Defined::Table(table) => self.drop_for_keeps(DropKind::Table, table, defined.clone()),
-            Defined::View(_) | Defined::Job(_) => Ok(()),
-        }
-    }
-
-    fn drop_for_keeps(&mut self, kind: DropKind, name: &str, defined: Defined) -> Result<()> {
-        let what = match kind {
-            DropKind::Table => "TABLE",
-            DropKind::View => "VIEW",
-            DropKind::Job => "JOB",
-        };
-        let dropping = parsed(&format!("DROP {what} `{}`", name.replace('`', "``")))?;
-        self.run_for_keeps(&dropping, Weak::new(), false)?;
-        self.durable.iter().for_each(|durable| lock(&durable.journal).disclaim(&defined));
-        Ok(())
-    }
-
-    /// Drops what an earlier run of the program has left and this one has not said again; names it.
-    pub fn forget_the_rest(&mut self) -> Result<Vec<String>> {
-        let Some(durable) = self.durable.clone() else { return Ok(vec![]) };
-        let unclaimed = std::mem::take(&mut lock(&durable.journal).unclaimed);
-        let mut gone = Vec::new();
-        for defined in unclaimed.iter().rev().flat_map(Entry::defines) {
-            if defined.is_there(&self.catalog) {
-                self.discard(&defined)?;
-                gone.push(defined.to_string());
-            }
-        }
-        Ok(gone)
-    }
-
     /// What was gathered has been built: the journal has to know, for what is built later.
     pub fn note_built(&self, dataflows: Vec<(u64, Vec<Member>)>) {
         if let (Some(durable), None) = (&self.durable, &self.restoring) {
@@ -467,7 +360,7 @@ impl Session {
         }
     }
 
-    fn numbers(&self) -> Numbers {
+    pub fn numbers(&self) -> Numbers {
         let dataflow = self.driver.runtime().next_dataflow();
         Numbers { relation: self.catalog.next_relation(), dataflow, alterations: self.alterations }
     }
@@ -501,7 +394,7 @@ impl Session {
         self.driver.between_rounds(|sources| self.driver.timeline().restore_marks(saved.marks, &sources.followers));
         if let Some(durable) = &self.durable {
             let mut journal = lock(&durable.journal);
-            journal.unclaimed.clone_from(&saved.journal);
+            journal.left = Left::of(&saved.journal);
             journal.entries = saved.journal;
             journal.follow(&self.catalog, saved.numbers);
         }
@@ -511,18 +404,22 @@ impl Session {
 
     fn replay(&mut self, entry: &Entry) -> Result<()> {
         match entry {
-            Entry::Defined { text, numbers } => {
-                self.take_numbers(*numbers);
-                let again = parsed(text).and_then(|parsed| self.dispatch(&parsed, Weak::new()));
-                again
-                    .map(drop)
-                    .map_err(|error| Error::invalid(format!("what the checkpoint has cannot be built again: {error} (in '{text}')")))
+            Entry::Defined { text, numbers, under } => {
+                self.defaults = under.clone();
+                self.say_again(text, *numbers)
             }
+            Entry::Discarded { text, numbers, .. } => self.say_again(text, *numbers),
             Entry::Built { dataflows } => dataflows.iter().try_for_each(|(dataflow, members)| {
                 self.driver.runtime().number_next(*dataflow);
                 self.install_again(members.clone())
             }),
             Entry::Done { .. } => Ok(()),
         }
+    }
+
+    fn say_again(&mut self, text: &str, numbers: Numbers) -> Result<()> {
+        self.take_numbers(numbers);
+        let again = parsed(text).and_then(|parsed| self.dispatch(&parsed, Weak::new()));
+        again.map(drop).map_err(|error| Error::invalid(format!("what the checkpoint has cannot be built again: {error} (in '{text}')")))
     }
 }

@@ -67,6 +67,7 @@ mod plans;
 mod publish;
 mod query;
 mod reader;
+mod rerun;
 pub mod runtime;
 mod session;
 mod settings;

@@ -11,7 +11,7 @@ use super::audit::Auditor;
 use super::catalog::{Catalog, Member};
 use super::clock::Clock;
 use super::driver::{Driver, Positions, Which};
-use super::durable::{Durable, Entry, Restoring};
+use super::durable::{Defined, Durable, Entry, Restoring};
 use super::names::Names;
 use super::runtime::{DataflowId, Export};
 use super::transaction::Transaction;
@@ -49,6 +49,8 @@ pub(super) struct Session {
     pub discards_changed: bool,
     /// Statements of an open transaction of a program.
     pub undone: Vec<Entry>,
+    /// What is being dropped since the program says it no longer, or otherwise.
+    pub discarding: Option<Defined>,
     /// Checkpoints are kept out.
     pub is_gated: bool,
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// How long an operator's input is remembered and what its expiry shows, with where it was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Memory {
@@ -19,7 +21,7 @@ pub struct Memory {
 }
 
 /// Which writes set a scope's deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Refresh {
     /// Every one.
     #[default]
@@ -29,7 +31,7 @@ pub enum Refresh {
 }
 
 /// What consumers see of the changes that an expiry causes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Policy {
     /// Nothing; the operator goes on as if it had never seen the scope.
     #[default]

@@ -9,7 +9,8 @@ use rand::{Rng, SeedableRng};
 use weir::engine::{Clock, Engine};
 
 use crate::both::{Both, both};
-use crate::published::Published;
+use crate::kept::Kept;
+use crate::published::{Published, again};
 use crate::sqlite::Sqlite;
 use crate::value::{self, difference};
 
@@ -123,7 +124,7 @@ struct View {
 }
 
 struct Run {
-    engine: Engine,
+    engine: Kept,
     sqlite: Sqlite,
     views: Vec<View>,
     /// What has been inserted of a table and may come again.
@@ -132,8 +133,8 @@ struct Run {
 }
 
 impl Run {
-    fn new(workers: usize, size: Size) -> Self {
-        let engine = Engine::builder().workers(workers).clock(Clock::Manual).build().expect("an engine");
+    fn new(workers: usize, size: Size, losses: Option<u64>) -> Self {
+        let engine = Kept::build(workers, losses, || Engine::builder().clock(Clock::Manual)).expect("an engine");
         let sqlite = Sqlite::new();
         engine
             .execute(
@@ -146,6 +147,17 @@ impl Run {
         sqlite.execute("CREATE TABLE b (k INT, ts INT, y INT, z VARCHAR)");
         sqlite.execute("CREATE TABLE r (k INT, ts INT, y INT, z VARCHAR, PRIMARY KEY (k, ts))");
         Run { engine, sqlite, views: vec![], inserted: vec![], size }
+    }
+
+    /// Perhaps loses the engine, and with it the subscriptions.
+    fn perhaps_lose(&mut self) -> Result<(), String> {
+        let before = self.engine.losses();
+        let lost = |engine: &Engine| drop(engine.execute("DELETE FROM b WHERE y < 2; UPDATE a SET k = k + 1; DELETE FROM r WHERE y = 3"));
+        self.engine.once_in(2, lost).map_err(|e| e.to_string())?;
+        if self.engine.losses() == before {
+            return Ok(());
+        }
+        again(&self.engine, self.views.iter_mut().map(|view| (&*view.name, &mut view.published)))
     }
 
     fn define(&mut self, rng: &mut StdRng) {
@@ -211,15 +223,17 @@ impl Run {
     }
 }
 
-fn run(seed: u64, workers: usize, size: Size) -> Result<(), String> {
+fn run(seed: u64, workers: usize, size: Size, losses: Option<u64>) -> Result<(), String> {
     let mut rng = StdRng::seed_from_u64(seed);
     // Times that meet, and times that are mostly apart.
-    let mut run = Run::new(workers, Size { times: if seed.is_multiple_of(3) { size.times / 10 } else { size.times }, ..size });
+    let size = Size { times: if seed.is_multiple_of(3) { size.times / 10 } else { size.times }, ..size };
+    let mut run = Run::new(workers, size, losses);
     let late = rng.random_range(1..4);
     for step in 0..size.steps {
         if step == 0 || step == late {
             run.define(&mut rng);
         }
+        run.perhaps_lose().map_err(|message| format!("step {step}: {message}"))?;
         // Several changes that are one step, or that may come as one batch.
         let transaction = rng.random_bool(0.5);
         if transaction {
@@ -237,11 +251,11 @@ fn run(seed: u64, workers: usize, size: Size) -> Result<(), String> {
 }
 
 /// Runs with these seeds, with one worker and two in turn.
-fn runs(seeds: std::ops::Range<u64>, size: Size) {
+fn runs(seeds: std::ops::Range<u64>, size: Size, losses: impl Fn(u64) -> Option<u64>) {
     let failures: Vec<String> = seeds
         .filter_map(|seed| {
             let workers = 1 + (seed % 2) as usize;
-            run(seed, workers, size).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
+            run(seed, workers, size, losses(seed)).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
@@ -249,10 +263,15 @@ fn runs(seeds: std::ops::Range<u64>, size: Size) {
 
 #[test]
 fn an_as_of_join_is_what_sqlite_finds_for_each_left_row_after_any_changes() {
-    runs(0..4, SMALL);
+    runs(0..4, SMALL, |_| None);
+}
+
+#[test]
+fn an_as_of_join_is_what_sqlite_finds_though_the_engine_is_lost_between_changes() {
+    runs(20..23, SMALL, Some);
 }
 
 #[test]
 fn an_as_of_join_of_many_rows_of_few_keys_is_what_sqlite_finds_after_any_changes() {
-    runs(10..16, LARGE);
+    runs(10..16, LARGE, |_| None);
 }

@@ -9,6 +9,8 @@ use rand::{Rng, SeedableRng};
 use weir::text::line;
 use weir::{Clock, Engine};
 
+use crate::kept::Kept;
+
 const STEPS: usize = 25;
 const GAP: i64 = 4;
 
@@ -89,10 +91,11 @@ fn timestamp(seconds: i64) -> String {
     format!("to_timestamp_millis({})", seconds * 1000)
 }
 
-fn check(seed: u64, workers: usize, late: bool) {
+fn check(seed: u64, workers: usize, late: bool, losses: Option<u64>) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let engine = Engine::builder().clock(Clock::Manual).workers(workers).build().expect("an engine");
-    let run = |sql: &str| drop(engine.execute(sql).unwrap_or_else(|error| panic!("seed {seed}: {sql}: {error}")));
+    let mut engine = Kept::build(workers, losses, || Engine::builder().clock(Clock::Manual)).expect("an engine");
+    let said = |engine: &Engine, sql: &str| drop(engine.execute(sql).unwrap_or_else(|error| panic!("seed {seed}: {sql}: {error}")));
+    let run = |sql: &str| said(&engine, sql);
     run("CREATE TABLE r (ts TIMESTAMP(3), k INT, n INT)");
     let mut queries: Vec<(&str, String)> = WINDOWS
         .iter()
@@ -127,6 +130,13 @@ fn check(seed: u64, workers: usize, late: bool) {
                 changes.push(format!("INSERT INTO r VALUES ({}, {}, {})", timestamp(row.0), row.1, row.2));
             }
         }
+        let to_come = changes.clone();
+        let lost = engine.once_in(3, |engine| {
+            to_come.iter().for_each(|change| said(engine, change));
+            engine.advance_to((now + 5) * 1000).expect("time goes on");
+        });
+        lost.unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+        let run = |sql: &str| said(&engine, sql);
         // One step of several statements, or a step each.
         if rng.random_bool(0.3) && changes.iter().all(|change| change.starts_with("INSERT")) {
             run(&format!("BEGIN; {}; COMMIT", changes.join(";")));
@@ -150,12 +160,18 @@ fn check(seed: u64, workers: usize, late: bool) {
 
 #[test]
 fn each_row_is_said_once_when_its_window_closes_and_never_taken_back_if_none_is_late() {
-    (0..4).for_each(|seed| check(seed, 1, false));
-    (4..6).for_each(|seed| check(seed, 2, false));
+    (0..4).for_each(|seed| check(seed, 1, false, None));
+    (4..6).for_each(|seed| check(seed, 2, false, None));
 }
 
 #[test]
 fn a_view_shows_the_windows_that_have_closed_whatever_comes_late_or_goes() {
-    (10..13).for_each(|seed| check(seed, 1, true));
-    (13..15).for_each(|seed| check(seed, 2, true));
+    (10..13).for_each(|seed| check(seed, 1, true, None));
+    (13..15).for_each(|seed| check(seed, 2, true, None));
+}
+
+#[test]
+fn windows_close_once_though_the_engine_is_lost_while_they_are_open() {
+    (20..23).for_each(|seed| check(seed, 1, false, Some(seed)));
+    (23..26).for_each(|seed| check(seed, 2, true, Some(seed)));
 }

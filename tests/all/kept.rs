@@ -57,6 +57,7 @@ pub struct Kept {
 }
 
 struct Losses {
+    count: usize,
     rng: StdRng,
     folder: Folder,
     make: Box<dyn Fn() -> Builder + Send>,
@@ -68,15 +69,13 @@ impl Kept {
         let Some(seed) = seed else { return Ok(Kept { engine: make().workers(workers).build()?, losses: None }) };
         let folder = Folder::new();
         let engine = make().workers(workers).state(folder.path()).build()?;
-        Ok(Kept { engine, losses: Some(Losses { rng: StdRng::seed_from_u64(seed), folder, make: Box::new(make) }) })
+        Ok(Kept { engine, losses: Some(Losses { count: 0, rng: StdRng::seed_from_u64(seed), folder, make: Box::new(make) }) })
     }
 
     /// Perhaps loses the engine (once in so many times), after `lost` has been done that nobody will know of.
     pub fn once_in(&mut self, times: u32, lost: impl FnOnce(&Engine)) -> Result<()> {
-        match &mut self.losses {
-            Some(losses) if losses.rng.random_ratio(1, times) => self.lose(lost),
-            _ => Ok(()),
-        }
+        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.rng.random_ratio(1, times));
+        if is_lost { self.lose(lost) } else { Ok(()) }
     }
 
     /// Loses the engine, if it ever is.
@@ -93,7 +92,13 @@ impl Kept {
         self.engine = (losses.make)().workers(workers).state(copy.path()).build()?;
         assert!(self.engine.resumed().checkpoint.is_some(), "the copy has a checkpoint");
         losses.folder = copy;
+        losses.count += 1;
         Ok(())
+    }
+
+    /// How often the engine has been lost.
+    pub fn losses(&self) -> usize {
+        self.losses.as_ref().map_or(0, |losses| losses.count)
     }
 }
 

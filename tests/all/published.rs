@@ -13,6 +13,14 @@ pub struct Published {
     held: HashMap<String, (Row, i64)>,
 }
 
+/// Begins again to follow views, in an engine that has lost its subscriptions.
+pub fn again<'a>(engine: &Engine, views: impl Iterator<Item = (&'a str, &'a mut Published)>) -> Result<(), String> {
+    let mut views: Vec<(&str, &mut Published)> = views.collect();
+    views.iter_mut().for_each(|(name, published)| **published = Published::of(engine, name));
+    engine.settle().map_err(|e| e.to_string())?;
+    views.iter_mut().try_for_each(|(_, published)| published.follow())
+}
+
 impl Published {
     /// Of a view from now on.
     pub fn of(engine: &Engine, view: &str) -> Self {

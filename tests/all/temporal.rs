@@ -12,7 +12,8 @@ use rand::{Rng, SeedableRng};
 use weir::engine::{Clock, Engine};
 
 use crate::both::{Both, both, joined};
-use crate::published::Published;
+use crate::kept::Kept;
+use crate::published::{Published, again};
 use crate::sqlite::Sqlite;
 use crate::value::{self, Row, difference};
 
@@ -173,15 +174,15 @@ impl Watched {
 
 /// A run of random changes over random conditions.
 struct Run {
-    engine: Engine,
+    engine: Kept,
     sqlite: Sqlite,
     views: Vec<Watched>,
     now: i64,
 }
 
 impl Run {
-    fn new(workers: usize) -> Self {
-        let engine = Engine::builder().workers(workers).clock(Clock::Manual).build().expect("an engine");
+    fn new(workers: usize, losses: Option<u64>) -> Self {
+        let engine = Kept::build(workers, losses, || Engine::builder().clock(Clock::Manual)).expect("an engine");
         let sqlite = Sqlite::new();
         for table in ["e", "o"] {
             let weir = "(id INT, k INT, ms TIMESTAMP(3), us TIMESTAMP(6), s TIMESTAMP(0), f BOOLEAN)";
@@ -219,6 +220,20 @@ impl Run {
         }
     }
 
+    /// Perhaps loses the engine, and with it the subscriptions.
+    fn perhaps_lose(&mut self) -> Result<(), String> {
+        let later = self.now + SPAN / 3;
+        let lost = |engine: &Engine| {
+            let _ = engine.execute("DELETE FROM e WHERE id < 3").and_then(|_| engine.advance_to(later));
+        };
+        let before = self.engine.losses();
+        self.engine.once_in(3, lost).map_err(|e| e.to_string())?;
+        if self.engine.losses() == before {
+            return Ok(());
+        }
+        again(&self.engine, self.views.iter_mut().map(|view| (&*view.name, &mut view.published)))
+    }
+
     /// Compares all views at the present instant.
     fn compare(&mut self, only_time: bool) -> Result<(), String> {
         self.engine.finish().map_err(|e| e.to_string())?;
@@ -235,14 +250,15 @@ impl Run {
     }
 }
 
-fn run(seed: u64, workers: usize) -> Result<(), String> {
+fn run(seed: u64, workers: usize, losses: Option<u64>) -> Result<(), String> {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut run = Run::new(workers);
+    let mut run = Run::new(workers, losses);
     let (early, late) = (rng.random_range(0..2), rng.random_range(3..6));
     for step in 0..STEPS {
         if step == early || step == late {
             run.define(&mut rng);
         }
+        run.perhaps_lose()?;
         for _ in 0..rng.random_range(0..3) {
             run.change(&mut rng);
         }
@@ -256,10 +272,19 @@ fn run(seed: u64, workers: usize) -> Result<(), String> {
 
 #[test]
 fn a_view_over_now_is_at_every_instant_what_sqlite_computes_for_it() {
-    let failures: Vec<String> = (0..10)
+    check(0..10, |_| None);
+}
+
+#[test]
+fn what_is_to_come_of_a_view_over_now_comes_though_the_engine_is_lost_before() {
+    check(100..106, Some);
+}
+
+fn check(seeds: std::ops::Range<u64>, losses: impl Fn(u64) -> Option<u64>) {
+    let failures: Vec<String> = seeds
         .filter_map(|seed| {
             let workers = 1 + (seed % 2) as usize;
-            run(seed, workers).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
+            run(seed, workers, losses(seed)).err().map(|message| format!("seed {seed}, {workers} workers: {message}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));

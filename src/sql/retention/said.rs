@@ -1,5 +1,7 @@
 //! What is said in one place, and which of several places wins.
 
+use serde::{Deserialize, Serialize};
+
 use super::{HintedTtl, format_duration, key};
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Origin, Policy, Refresh};
@@ -16,12 +18,29 @@ pub const FLINK_STATE_TTL: &str = "table.exec.state.ttl";
 type Ttl = Option<u64>;
 
 /// What one place says; as a session's defaults, what SET has said. `None` is nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defaults {
+    #[serde(with = "told_apart")]
     ttl: Option<Ttl>,
+    #[serde(with = "told_apart")]
     ttl_max: Option<Ttl>,
     refresh: Option<Refresh>,
     policy: Option<Policy>,
+}
+
+/// Never and nothing as two things, where both would be null.
+mod told_apart {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Ttl;
+
+    pub fn serialize<S: Serializer>(said: &Option<Ttl>, serializer: S) -> Result<S::Ok, S::Error> {
+        said.map(|ttl| [ttl]).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ttl>, D::Error> {
+        Ok(Option::<[Ttl; 1]>::deserialize(deserializer)?.map(|[ttl]| ttl))
+    }
 }
 
 impl Defaults {

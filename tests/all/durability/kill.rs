@@ -71,7 +71,8 @@ fn folder(orders: i64) -> Folder {
     let mut rng = StdRng::seed_from_u64(orders.unsigned_abs());
     let (mut of_orders, mut of_payments) = (String::new(), String::new());
     for id in 0..orders {
-        let at = id * 40 + 5000 - rng.random_range(0..if rng.random_bool(0.01) { 5000 } else { 2500 });
+        let late = if rng.random_bool(0.01) { 5000 } else { 2500 };
+        let at = id * 40 + 5000 - rng.random_range(0..late);
         let (customer, amount) = (rng.random_range(0..40) + id / 2000 * 7, rng.random_range(1..100));
         writeln!(of_orders, "{id},{customer},{amount},{}", timestamp(at)).expect("text");
         if rng.random_bool(0.6) {
@@ -172,7 +173,11 @@ fn kill(orders: i64, kills: usize, seed: u64, mut tell: impl FnMut(usize, usize)
         }
         runs += 1;
         let got = sinks(folder.path());
-        let differences: Vec<String> = SINKS.iter().zip(got.iter().zip(&expected)).filter_map(|(name, (got, expected))| first_difference(name, got, expected)).collect();
+        let differences: Vec<String> = SINKS
+            .iter()
+            .zip(got.iter().zip(&expected))
+            .filter_map(|(name, (got, expected))| first_difference(name, got, expected))
+            .collect();
         assert!(differences.is_empty(), "after {killed} kills, {since} of them in this run, seed {seed}:\n{}", differences.join("\n"));
         tell(killed, runs);
     }
@@ -188,5 +193,7 @@ fn a_run_that_is_killed_twenty_times_writes_the_bytes_of_one_that_is_not() {
 #[ignore = "takes many minutes"]
 fn a_run_that_is_killed_five_hundred_times_writes_the_bytes_of_one_that_is_not() {
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    kill(20_000, number("WEIR_KILLS", 500) as usize, number("WEIR_FUZZ_SEED", 1), |kills, runs| println!("{kills} kills, {runs} whole runs the same"));
+    kill(20_000, number("WEIR_KILLS", 500) as usize, number("WEIR_FUZZ_SEED", 1), |kills, runs| {
+        println!("{kills} kills, {runs} whole runs the same")
+    });
 }
