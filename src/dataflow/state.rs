@@ -75,7 +75,6 @@ impl State {
         }
     }
 
-
     /// Adds the batches of a trace.
     pub fn add_trace<B: Saved>(&mut self, trace: &TraceAgent<Reclaiming<B>>) {
         let pieces = B::pieces(self);
