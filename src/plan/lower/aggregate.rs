@@ -194,14 +194,7 @@ impl Call<'_> {
 
     /// MIN and MAX of rows that are never taken away.
     fn extreme(&self, (scalar, column): Item, filter: Option<Scalar>, kind: SumKind, parts: &mut Parts) -> Result<()> {
-        let sums = match filter {
-            // Only where the filter is true is there an argument to compute.
-            Some(filter) if is_fallible(&scalar) => {
-                let filtered = expressions::case(None, vec![(filter, scalar)], None)?;
-                parts.sums(None, Some((filtered, Column { nullable: true, ..column })))?
-            }
-            filter => parts.sums(filter, Some((scalar, column)))?,
-        };
+        let sums = parts.sums(filter, Some((scalar, column)))?;
         let finish = Finish::Extreme { value: parts.sum(&sums, kind), count: parts.sum(&sums, SumKind::Count) };
         self.output(sums.part, finish, true, parts);
         Ok(())

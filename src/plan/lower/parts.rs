@@ -96,6 +96,7 @@ impl Parts {
 
     /// Sums of `arg` over the rows on which `filter` is true. All such sums share a part.
     pub fn sums(&mut self, filter: Option<Scalar>, arg: Option<Item>) -> Result<SumsOf> {
+        let arg = arg.map(|arg| kept_from(filter.as_ref(), arg)).transpose()?;
         let part = self.find_or_add(
             |draft| !draft.distinct && matches!(draft.kind, DraftKind::Sums(_)),
             || Draft { filter: None, distinct: false, values: vec![], kind: DraftKind::Sums(vec![]) },
@@ -194,6 +195,7 @@ impl Parts {
             )
         };
         let filter = if distinct { None } else { filter };
+        let args = args.into_iter().map(|(at, arg)| Ok((at, kept_from(filter.as_ref(), arg)?))).collect::<Result<Vec<_>>>()?;
         let filter = filter.map(|filter| filter_item(&filter, self.groups.row())).transpose()?;
         let draft = &mut self.drafts[part];
         let filter = filter.map(|filter| place(&mut draft.values, filter));
@@ -338,6 +340,16 @@ fn distinct(groups: &Groups, values: &[Item], present: Option<&Scalar>, filters:
 fn test(filters: &[Option<Scalar>], filter: usize, values: usize) -> Option<usize> {
     let is_one = filters.len() > 1 && filters[filter].is_some();
     is_one.then(|| values + filters[..filter].iter().flatten().count())
+}
+
+/// An argument that may fail, computed of the rows on which a filter is true and NULL of the others, which the filter keeps out.
+fn kept_from(filter: Option<&Scalar>, (arg, column): Item) -> Result<Item> {
+    match filter {
+        Some(filter) if is_fallible(&arg) => {
+            Ok((expressions::case(None, vec![(Arc::clone(filter), arg)], None)?, Column { nullable: true, ..column }))
+        }
+        _ => Ok((arg, column)),
+    }
 }
 
 /// Where `item` stands among `values`, at the end if it was not there.
