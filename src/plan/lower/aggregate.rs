@@ -17,7 +17,7 @@ use datafusion_expr::{Expr, Operator};
 use datafusion_physical_expr::expressions::{self, CastExpr, Literal};
 
 use crate::error::{Error, Result};
-use crate::eval::{is_fallible, readable};
+use crate::eval::readable;
 use crate::plan::{Column, Finish, Memory, Plan, Scalar, SumKind, Threshold};
 use crate::row::has_rank;
 use crate::sql::retention::Retentions;
