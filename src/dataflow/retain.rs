@@ -18,7 +18,7 @@
 //!                                   Scopes     the trace, as it was
 //! ```
 //!
-//! A million scopes may be due at one instant. What happens between two frontiers is a [round](Round), which is worked off in
+//! A million scopes may be due at one instant. What happens between two frontiers is a `Round`, which is worked off in
 //! turns of bounded length, between which the worker's other operators run.
 
 mod deadlines;

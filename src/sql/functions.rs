@@ -4,7 +4,7 @@
 //! by, and Weir's own: the functions of *engine time* ([`EngineTime`]), which stand for an instant that the planner puts
 //! in (never for the machine's clock), [`single_value`], which makes a scalar subquery of more than one row an error, and
 //! what Flink has beside these: DATE_FORMAT with Java's patterns, REGEXP_EXTRACT and SPLIT_INDEX, FLOOR and CEIL to units of
-//! time, TIMESTAMPDIFF, and whole numbers times intervals. DATE_TRUNC is Weir's own: see [`calendar`].
+//! time, TIMESTAMPDIFF, and whole numbers times intervals. DATE_TRUNC is Weir's own: see `calendar`.
 
 mod calendar;
 mod date_format;

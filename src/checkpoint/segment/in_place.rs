@@ -21,19 +21,19 @@
 //!    trait is sealed.
 //! 2. *Padding, which must not be read.* Integers have none, and a `Vec` is three words in the size of three words, which is
 //!    asserted when this is compiled.
-//! 3. *Forged lengths, addresses and capacities.* [`exhume`] compares the three words with what a column of so many elements
+//! 3. *Forged lengths, addresses and capacities.* `exhume` compares the three words with what a column of so many elements
 //!    has, after the elements are known to fit the buffer. abomonation multiplies lengths without looking for an overflow
 //!    and `Vec::len` promises the compiler that a length is possible, so this is done before, not after.
 //! 4. *Alignment.* A [`Buffer`] is allocated as `u64`s. Columns start at multiples of eight bytes, and so do their elements,
 //!    also where there are none. No [`Plain`] type and no `Vec` has a larger alignment, which is asserted too.
 //! 5. *Aliasing.* [`abomonation::decode`] makes a `&mut Vec` out of a `&mut u8`, which Stacked Borrows forbids: such a
-//!    reference may only reach one byte. So it is not used: [`exhume`] makes the reference out of all the bytes of the three
+//!    reference may only reach one byte. So it is not used: `exhume` makes the reference out of all the bytes of the three
 //!    words, and calls what `decode` calls. The words and the elements are disjoint parts of one split, as are all columns.
 //!    After that nothing reaches the elements but through the addresses that were put into the words, until the buffer is taken
 //!    back and the columns are gone.
 //! 6. *Ownership.* The `Vec`s in a buffer do not own what they point to. They are never dropped, moved or given out: only their
 //!    elements are, as shared slices that borrow the buffer.
-//! 7. *The order of a `Vec`'s words*, which Rust leaves open: [`words`] looks at a `Vec` for it, and [`layout`] tells it to
+//! 7. *The order of a `Vec`'s words*, which Rust leaves open: `words` looks at a `Vec` for it, and [`layout`] tells it to
 //!    those who write it into files, so that a program with another order refuses them.
 //!
 //! Miri agrees, under Stacked Borrows and under Tree Borrows, with the tests of this folder (they need nothing else of the crate).
